@@ -58,6 +58,9 @@ pub enum Unusable {
     /// `auth` is base64 of something else than a pair.
     #[error("its \"auth\" has no colon between user name and password")]
     NoColon,
+    /// `auth` is base64 of base64 of a pair.
+    #[error("its \"auth\" has no colon between user name and password: base64 twice?")]
+    Base64Twice,
     /// A document could not have such credentials, because no request can carry them.
     #[error("a document cannot have its credentials: {0}")]
     Rule(Rule),
@@ -152,7 +155,12 @@ fn decode(auth: &str) -> Result<(Zeroizing<String>, Zeroizing<String>), Unusable
         .decode_slice(compact.as_bytes(), &mut bytes)
         .map_err(|_| Unusable::NotBase64)?;
     let text = std::str::from_utf8(&bytes[..length]).map_err(|_| Unusable::NotUtf8)?;
-    let (username, password) = text.split_once(':').ok_or(Unusable::NoColon)?;
+    let Some((username, password)) = text.split_once(':') else {
+        return Err(match decode(text) {
+            Ok(_) => Unusable::Base64Twice,
+            Err(_) => Unusable::NoColon,
+        });
+    };
     let copy = |half: &str| Zeroizing::new(half.to_owned());
     Ok((copy(username), copy(password)))
 }

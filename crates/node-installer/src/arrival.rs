@@ -70,6 +70,15 @@ pub(crate) fn before_the_first_pass(set: &Set) -> String {
     }
 }
 
+/// That the document of the set `name` is made without the secrets `missing`, which it does not
+/// require.
+pub(crate) fn without(missing: &[String], name: &str) -> String {
+    format!(
+        "{} (absent, empty, or without the key); until then the set {name} goes without",
+        sentence(missing)
+    )
+}
+
 /// That `what` of the set `name` stays as an earlier installation made it.
 pub(crate) fn awaited(what: &str, name: &str, reason: &str) -> String {
     format!(

@@ -31,13 +31,15 @@ impl Content {
     }
 }
 
-/// Reads what is at `place`, the directory of a secret or a file; `None` if there is nothing yet.
-/// The error names the file.
+/// Reads what is at `place`, the directory of a secret or a file; `None` if there is nothing yet,
+/// or nothing in it. The error names the file.
 pub(crate) fn read(place: &Path) -> Result<Option<Content>, (PathBuf, io::Error)> {
     if place.is_dir() {
-        return read_secret(place).map(|values| Some(Content::Secret(values)));
+        let values = read_secret(place)?;
+        return Ok((!values.is_empty()).then_some(Content::Secret(values)));
     }
     let text = read_file(place, MAX_VALUE_BYTES).map_err(|error| (place.into(), error))?;
+    let text = text.filter(|text| !text.trim_ascii().is_empty());
     Ok(text.map(Content::File))
 }
 

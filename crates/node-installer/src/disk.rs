@@ -31,8 +31,9 @@ pub(crate) fn disks<'s>(
                 {magic:?}"
             )),
             Err(source) => {
-                let (set, path) = (name.to_owned(), set.secret.join(key));
-                problems.push(Error::Secret { set, path, source });
+                let place = set.source().place_of(&set.secret.join(key));
+                let set = name.to_owned();
+                problems.push(Error::Secret { set, place, source });
                 disks.push((magic, SecretFile::Unusable));
             }
         }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use credential_sources::docker_config::{
-    ConfigError, DockerConfig, Input, MAX_CONFIG_BYTES, Shape, shape,
+    ConfigError, DockerConfig, Input, MAX_CONFIG_BYTES, Shape, Widening, offers, shape,
 };
 use credential_sources::printable;
 use zeroize::Zeroizing;
@@ -25,8 +25,8 @@ pub(crate) enum SecretContent {
     Absent,
     /// A secret without such a key, and the keys that it does have.
     OtherKeys(Vec<String>),
-    /// A configuration.
-    Config(Input),
+    /// A configuration, and the file that holds it.
+    Config(PathBuf, DockerConfig),
 }
 
 /// Why a configuration cannot be used.
@@ -53,13 +53,23 @@ pub(crate) fn read(place: &Path) -> Result<SecretContent, Fault> {
         }
     };
     match parse(&text) {
-        Ok(Some(config)) => Ok(SecretContent::Config(Input {
-            source: path.display().to_string(),
-            config,
-        })),
+        Ok(Some(config)) => Ok(SecretContent::Config(path, config)),
         Ok(None) => Ok(SecretContent::Absent),
         Err(rule) => Err(Fault::Unacceptable(path, rule)),
     }
+}
+
+/// Why none of the entries of `input` can be used; `None` where one can, or where it has none.
+pub(crate) fn unusable(input: &Input, widening: Widening) -> Option<String> {
+    let (offers, findings) = offers(std::slice::from_ref(input), widening);
+    let worst = findings.iter().max_by_key(|finding| finding.loss)?;
+    let is_unusable = offers.is_empty() && !input.config.entries.is_empty();
+    is_unusable.then(|| {
+        format!(
+            "none of its entries can be used: {}: {}",
+            worst.key, worst.text
+        )
+    })
 }
 
 type Text = (PathBuf, Zeroizing<Vec<u8>>);

@@ -2,7 +2,7 @@
 //! docker configurations below what it says, and with decryption keys.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use credential_sources::decryption_secret::{Imported, import, put_below};
 use credential_sources::docker_config::{Input, Widening, offers};
@@ -110,7 +110,7 @@ impl<'s> DocumentMaker<'s> {
             Err(source) => {
                 self.problems.push(Error::Secret {
                     set: self.name.into(),
-                    path: secret.join(key),
+                    place: self.source.place_of(&secret.join(key)),
                     source,
                 });
                 return (Made::Unusable, Vec::new());
@@ -160,25 +160,29 @@ impl<'s> DocumentMaker<'s> {
         let mut usable = true;
         for place in &self.source.docker_configs {
             match docker_config::read(place) {
-                Ok(SecretContent::Config(input)) => {
+                Ok(SecretContent::Config(path, config)) => {
                     // A placeholder that nobody has filled.
-                    if input.config.entries.is_empty() {
+                    if config.entries.is_empty() {
                         self.missing.push(place);
+                    }
+                    let source = self.source.place_of(&path);
+                    let input = Input { source, config };
+                    // To install nothing in the place of what works would let the guests pull
+                    // anonymously.
+                    if let Some(rule) = docker_config::unusable(&input, self.widening()) {
+                        usable = false;
+                        self.fail(Fault::Unacceptable(path, rule));
                     }
                     inputs.push(input);
                 }
-                Ok(SecretContent::Absent) => {
-                    self.missing.push(place);
-                    let text = "nothing is there yet".to_owned();
-                    self.find(place.display(), "", Loss::Note, text);
-                }
+                Ok(SecretContent::Absent) => self.missing.push(place),
                 Ok(SecretContent::OtherKeys(others)) => {
                     self.missing.push(place);
                     let text = format!(
                         "it has no key .dockerconfigjson or .dockercfg, but {}",
                         others.join(", ")
                     );
-                    self.find(place.display(), "", Loss::Lost, text);
+                    self.find(self.source.place_of(place), "", Loss::Lost, text);
                 }
                 Err(fault) => {
                     usable = false;
@@ -191,26 +195,34 @@ impl<'s> DocumentMaker<'s> {
 
     fn fail(&mut self, fault: Fault) {
         let set = self.name.to_owned();
+        let place = |path: PathBuf| self.source.place_of(&path);
         self.problems.push(match fault {
-            Fault::Unreadable(path, source) => Error::Secret { set, path, source },
-            Fault::Unacceptable(path, rule) => Error::DockerConfig {
+            Fault::Unreadable(path, source) => Error::Secret {
                 set,
-                path,
+                place: place(path),
+                source,
+            },
+            Fault::Unacceptable(path, rule) => Error::Unusable {
+                what: "docker configuration",
+                set,
+                place: place(path),
                 rule,
                 kept: self.is_kept(),
             },
         });
     }
 
+    fn widening(&self) -> Widening {
+        match self.source.allow_widening {
+            true => Widening::Allowed,
+            false => Widening::Refused,
+        }
+    }
+
     /// Puts what the docker configurations offer below the administrator's own document, whose
     /// warnings were told already.
     fn put_below(&mut self, own: Made, inputs: &[Input], told: &[Warning]) -> Made {
-        let widening = if self.source.allow_widening {
-            Widening::Allowed
-        } else {
-            Widening::Refused
-        };
-        let (offers, findings) = offers(inputs, widening);
+        let (offers, findings) = offers(inputs, self.widening());
         self.findings.extend(findings);
         let text: &[u8] = match &own {
             Made::Document(text) => text,
@@ -238,8 +250,8 @@ impl<'s> DocumentMaker<'s> {
     }
 
     /// Adds the keys of the set's secrets. A value that is no key is left out, since the other keys
-    /// are as good without it; a secret that cannot be read makes the document unusable, since what
-    /// it has installed is better than a part.
+    /// are as good without it; a secret that cannot be read, or has no other values, makes the
+    /// document unusable, since what it has installed is better than a part.
     fn with_keys(&mut self, document: Made) -> Made {
         if self.source.decryption_keys.is_empty() {
             return document;
@@ -270,22 +282,17 @@ impl<'s> DocumentMaker<'s> {
         }
     }
 
-    /// The keys of all secrets, in their order; `None` if one cannot be read.
+    /// The keys of all secrets, in their order; `None` if one is unusable.
     fn keys(&mut self) -> Option<Imported> {
         let mut secrets = Vec::new();
         let mut usable = true;
         for place in &self.source.decryption_keys {
             match decryption_keys::read(place) {
-                Ok(Some(content)) => secrets.push((place.display().to_string(), content)),
-                Ok(None) => {
-                    self.missing.push(place);
-                    let text = "nothing is there yet".to_owned();
-                    self.find(place.display(), "", Loss::Note, text);
-                }
+                Ok(Some(content)) => secrets.push((self.source.place_of(place), content)),
+                Ok(None) => self.missing.push(place),
                 Err((path, source)) => {
                     usable = false;
-                    let set = self.name.to_owned();
-                    self.problems.push(Error::Secret { set, path, source });
+                    self.fail(Fault::Unreadable(path, source));
                 }
             }
         }
@@ -293,14 +300,27 @@ impl<'s> DocumentMaker<'s> {
         let mut imported = import(&sources.collect::<Vec<_>>(), &[]);
         // A manifest is not what a secret holds: what is wrong with it is a value that is left out.
         imported.findings.append(&mut imported.faults);
+        for (place, _) in &secrets {
+            let mut of_secret = imported.findings.iter().filter(|one| one.source == *place);
+            let Some(lost) = of_secret.next() else {
+                continue;
+            };
+            if lost.loss == Loss::Lost && of_secret.all(|one| one.loss == Loss::Lost) {
+                usable = false;
+                self.problems.push(Error::Unusable {
+                    what: "decryption keys",
+                    set: self.name.to_owned(),
+                    place: place.clone(),
+                    rule: format!("nothing in it can be used: {lost}"),
+                    kept: self.is_kept(),
+                });
+            }
+        }
         usable.then_some(imported)
     }
 
-    /// The names of the secrets that the set requires and that have not come.
-    fn required_and_missing(&self) -> Vec<String> {
-        if !self.source.required {
-            return Vec::new();
-        }
+    /// The names of the secrets that make the document and have not come, or have nothing in them.
+    fn needed_and_missing(&self) -> Vec<String> {
         let needed = self.source.needed();
         let missing = needed.filter(|path| self.missing.contains(&path.as_path()));
         missing.map(|path| self.source.name_of(path)).collect()
@@ -360,12 +380,12 @@ impl<'s> DocumentMaker<'s> {
     /// What is installed. Where something required has not come, that and nothing else: a part of
     /// the credentials would let the guest ask for the rest anonymously.
     fn finish(mut self, made: Made) -> MadeDocument {
-        let missing = self.required_and_missing();
+        let missing = self.needed_and_missing();
         let awaits = self.kept == Kept::Earlier;
         let document = match made {
             Made::Unusable if self.is_kept() => SecretFile::Unusable,
             Made::Unusable => SecretFile::Made(arrival::unusable()),
-            Made::Nothing | Made::Document(_) if !missing.is_empty() => {
+            Made::Nothing | Made::Document(_) if self.source.required && !missing.is_empty() => {
                 self.problems.push(Error::Missing {
                     set: self.name.to_owned(),
                     what: arrival::sentence(&missing),
@@ -383,8 +403,15 @@ impl<'s> DocumentMaker<'s> {
                 self.warnings.push(line);
                 SecretFile::Awaited
             }
-            Made::Nothing => SecretFile::Made(arrival::nothing_yet()),
-            Made::Document(text) => SecretFile::Made(text),
+            Made::Nothing | Made::Document(_) => {
+                if !missing.is_empty() {
+                    self.warnings.push(arrival::without(&missing, self.name));
+                }
+                SecretFile::Made(match made {
+                    Made::Document(text) => text,
+                    _ => arrival::nothing_yet(),
+                })
+            }
         };
         let about = format!("secrets of the set {}", self.name);
         let (notes, losses): (Vec<_>, Vec<_>) = self

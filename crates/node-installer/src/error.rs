@@ -309,12 +309,12 @@ pub enum Error {
         rule: String,
     },
     /// The mounted secret cannot be read.
-    #[error("read the secret of the set {set} at {}: {source}", path.display())]
+    #[error("read the secret of the set {set} at {place}: {source}")]
     Secret {
         /// The set.
         set: String,
-        /// The file in the container.
-        path: PathBuf,
+        /// The file in the container, and its secret.
+        place: String,
         /// Why.
         source: io::Error,
     },
@@ -341,14 +341,15 @@ pub enum Error {
         /// Whether an earlier document stays in place.
         kept: bool,
     },
-    /// A docker configuration cannot be used.
-    #[error("accept the docker configuration of the set {set} at {}: {rule}; \
-    {}", path.display(), consequence(*kept))]
-    DockerConfig {
+    /// A secret has something in it, and nothing that can be used.
+    #[error("accept the {what} of the set {set} at {place}: {rule}; {}", consequence(*kept))]
+    Unusable {
+        /// What the secret should hold.
+        what: &'static str,
         /// The set.
         set: String,
-        /// The file in the container.
-        path: PathBuf,
+        /// The file in the container, and its secret.
+        place: String,
         /// The broken rule.
         rule: String,
         /// Whether an earlier document stays in place.
@@ -411,7 +412,7 @@ impl Error {
             | Self::Settings { .. }
             | Self::Engine { .. }
             | Self::Document { .. }
-            | Self::DockerConfig { .. }
+            | Self::Unusable { .. }
             | Self::Merge { .. }
             | Self::NoRoom { .. }
             | Self::Keys { .. } => exit::DATA,
@@ -471,7 +472,7 @@ impl Error {
             | Self::Qemu { .. }
             | Self::Secret { .. }
             | Self::Missing { .. }
-            | Self::DockerConfig { .. }
+            | Self::Unusable { .. }
             | Self::NoRoom { .. }
             | Self::DockerConfigPath { .. }
             | Self::Watch(_) => return lines,

@@ -74,6 +74,15 @@ impl Source {
         name.unwrap_or_else(|| path.display().to_string())
     }
 
+    /// How messages call the file at `path`: with its secret, where that has a name.
+    pub(crate) fn place_of(&self, path: &Path) -> String {
+        let place = path.display();
+        match path.ancestors().find_map(|above| self.names.get(above)) {
+            Some(name) => format!("{place} (the secret {name})"),
+            None => place.to_string(),
+        }
+    }
+
     /// Refuses what can never work, with the key.
     pub(crate) fn require_consistent(&self) -> Result<(), String> {
         if !is_name(self.key()) {

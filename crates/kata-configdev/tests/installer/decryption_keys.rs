@@ -70,7 +70,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
     assert!(
-        log.contains("one: nothing is there yet") && !log.contains("WARN"),
+        log.contains("file have not arrived on this node (absent, empty"),
         "{log}"
     );
     assert!(machine.has_stand_in());
@@ -122,7 +122,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(machine.read(DOCUMENT), own);
     assert!(
-        log.contains("one: it has no key in it, and adds none"),
+        log.contains("file have not arrived on this node (absent, empty"),
         "{log}"
     );
 }
@@ -159,6 +159,15 @@ fn what_cannot_be_read_or_added_keeps_the_old_document() {
     machine.mount_other("keys", &[("a", PLAIN)]);
     assert_eq!(installed(&machine).0, Some(0));
     let before = machine.state();
+
+    machine.mount_other("keys", &[("a", PASSWORD), ("c", ENCRYPTED)]);
+    let (code, log) = installed(&machine);
+    assert_eq!(code, Some(65), "{log}");
+    assert!(
+        log.contains(": nothing in it can be used: ") && log.contains("keys: a: left out: it is "),
+        "{log}"
+    );
+    assert_eq!(machine.state(), before);
 
     fs::remove_dir_all(machine.path("keys")).unwrap();
     let fifo = machine.path("keys");

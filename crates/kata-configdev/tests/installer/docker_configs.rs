@@ -167,8 +167,10 @@ fn a_reason_of_the_node_is_installed_alone() {
 }
 
 #[test]
-fn placeholders_are_valid_and_say_nothing() {
+fn placeholders_are_valid_and_a_warning_names_them() {
     let mut machine = machine(&["docker", "docker/missing"]);
+    let place = machine.path("docker").display().to_string();
+    let words = format!("WARN the secrets {place}, {place}/missing have not arrived on this node");
     for content in [None, Some("{}"), Some("{\"auths\":{}}"), Some("")] {
         // At first the mount is not there at all, then it is empty, then the placeholder comes.
         let empty = installed(&machine);
@@ -176,8 +178,7 @@ fn placeholders_are_valid_and_say_nothing() {
         machine.mount_other("docker", content.map(|text| (KEY, text)).as_slice());
         let (code, log) = installed(&machine);
         assert_eq!(code, Some(0), "{log}");
-        assert!(!log.contains("WARN"), "{log}");
-        assert!(log.contains("nothing is there yet"), "{log}");
+        assert!(log.contains(&words), "{log}");
         assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
         assert!(machine.read(SETTINGS).contains("\ndocument = "));
     }
@@ -283,6 +284,89 @@ fn a_bad_configuration_keeps_the_old_document() {
     }
 }
 
+/// A rotated secret whose entries were all unusable replaced a working document by an empty one,
+/// and the node was ready: the guests pulled anonymously.
+#[test]
+fn a_configuration_without_a_usable_entry_is_no_configuration() {
+    // The password's own base64 in base64, which ends in what `echo` put there.
+    let twice = "YUhWdWRHVnlPbU52Y25KbFkzUXRhRzl5YzJVdFltRjBkR1Z5ZVE9PQo=";
+    let cases = [
+        (
+            format!("{{\"auths\":{{\"a.corp\":{{\"auth\":\"{twice}\"}}}}}}"),
+            "none of its entries can be used: a.corp: its \"auth\" has no colon between user name \
+            and password: base64 twice?",
+        ),
+        (
+            "{\"auths\":{\"a.corp\":{\"auth\":\"aHVudGVy\"}}}".to_owned(),
+            "a.corp: its \"auth\" has no colon between user name and password; ",
+        ),
+        (
+            "{\"auths\":{\"a.corp\":{\"auth\":\"%%%\"},\"b.corp\":{}}}".to_owned(),
+            "a.corp: its \"auth\" is not base64",
+        ),
+        (
+            "{\"auths\":{\"r\":{}}}".to_owned(),
+            "r: it has no credentials",
+        ),
+        ("{\"r\":{}}".to_owned(), "r: it has no credentials"),
+        (
+            "{\"auths\":{\"a.corp\":{}},\"credsStore\":\"desktop\"}".to_owned(),
+            "credsStore: credentials kept by a helper program are not read; ",
+        ),
+        (
+            config(&[("a.corp/Team", "1")]),
+            "a.corp/Team: left out, because \"a.corp.\" would be wider",
+        ),
+    ];
+    for required in [true, false] {
+        let mut machine = machine(&["good", "docker"]);
+        machine.more += &format!(
+            "required = {required}\nsecret-names = {{ {:?} = \"kata/team\" }}\n",
+            machine.path("docker")
+        );
+        // Before there is anything to keep, nobody pulls anonymously.
+        machine.mount_other("good", &[(KEY, &config(&[("b.corp", "good")]))]);
+        machine.mount_other("docker", &[(KEY, &cases[0].0)]);
+        let (code, log) = installed(&machine);
+        assert_eq!(code, Some(65), "{log}");
+        assert!(machine.read(DOCUMENT).starts_with("node-error = "), "{log}");
+
+        machine.mount_other("docker", &[(KEY, &config(&[("a.corp", "good")]))]);
+        let watching = Watching::start(&machine);
+        let before = machine.state();
+        for (text, rule) in &cases {
+            machine.mount_other("docker", &[(KEY, text)]);
+            let (code, log) = installed(&machine);
+            assert_eq!(code, Some(65), "{text}: {log}");
+            let named = "docker/.dockerconfigjson (the secret kata/team): ";
+            assert!(log.contains(named) && log.contains(rule), "{log}");
+            assert!(log.contains("; the previous document stays"), "{log}");
+            assert_eq!(machine.state(), before, "{text}");
+            wait_until("the problem", || !watching.is_ready());
+        }
+        // One without entries takes the credentials back.
+        machine.mount_other("docker", &[(KEY, "{\"auths\":{}}")]);
+        let (code, log) = installed(&machine);
+        let missing = "the secret kata/team has not arrived on this node";
+        assert!(log.contains(missing), "{log}");
+        match required {
+            true => {
+                assert_eq!(code, Some(69), "{log}");
+                assert_eq!(
+                    machine.read(DOCUMENT),
+                    format!("node-error = {missing:?}\n")
+                );
+            }
+            false => {
+                assert_eq!(code, Some(0), "{log}");
+                assert_eq!(password(&machine, "a.corp"), None);
+                assert_eq!(password(&machine, "b.corp").unwrap(), "-good");
+            }
+        }
+        require_no_secret(&watching.stop());
+    }
+}
+
 #[test]
 fn nothing_is_read_that_is_no_file() {
     let mut machine = machine(&["docker"]);
@@ -339,7 +423,8 @@ fn a_flood_of_findings_fills_no_log() {
     let paths: Vec<String> = (0..1000)
         .map(|number| format!("a.corp/A{number}"))
         .collect();
-    let paths: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "1")).collect();
+    let paths = paths.iter().map(|path| (path.as_str(), "1"));
+    let paths: Vec<(&str, &str)> = paths.chain([("b.corp", "1")]).collect();
     machine.mount_other("docker", &[(KEY, &config(&paths))]);
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");

@@ -242,7 +242,8 @@ fn a_qemu_that_is_not_there_is_refused() {
 
 #[test]
 fn a_qemu_out_of_sight_is_a_warning() {
-    let machine = Machine::new();
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
     let text = machine
         .configuration()
         .replace("/opt/kata/bin/qemu", "/usr/bin/qemu");

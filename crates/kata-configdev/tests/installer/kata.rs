@@ -8,7 +8,7 @@ use node_installer::kata::look;
 use node_installer::{check, install};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, parse};
+use crate::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, document, parse};
 
 const GO: &str = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n# kernel_params = \"\"\n\
     [factory]\nenable_template = false\nvm_cache_number = 0\n[runtime]\nexperimental = []\n";
@@ -228,7 +228,8 @@ fn entries_that_are_no_files_are_found() {
 
 #[test]
 fn a_pass_and_a_check_tell_what_they_find() {
-    let machine = Machine::new();
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
     put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), GO);
     put(
         &machine,

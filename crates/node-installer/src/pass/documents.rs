@@ -57,7 +57,7 @@ impl Pass {
                 Err(source) => {
                     self.outcome.problems.push(Error::Secret {
                         set: unit.clone(),
-                        path: group.whole.unwrap_or("".as_ref()).into(),
+                        place: set.source().place_of(group.whole.unwrap_or("".as_ref())),
                         source,
                     });
                     paths.extend(self.listed_of(&unit));
