@@ -136,7 +136,7 @@ pub enum Error {
     /// A directory that belongs to Kata is not there.
     #[error(
         "install the drop-in below {path}: there is no such directory; is Kata installed, and is \
-        the directory mounted?"
+        the directory mounted? No other drop-in of the set is removed until it is there"
     )]
     HandlerMissing {
         /// The handler's configuration directory.
@@ -393,6 +393,10 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            // A file where a directory should be.
+            Self::Secret { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                exit::DATA
+            }
             Self::OptionsFile { .. }
             | Self::OptionsLength { .. }
             | Self::OptionsText { .. }

@@ -20,8 +20,8 @@ pub(crate) struct Fitness {
     pub(crate) view: View,
     pub(crate) problems: Vec<Error>,
     pub(crate) warnings: Vec<String>,
-    /// Handlers that are not there, or not seen from here.
-    pub(crate) unseen: Vec<HostPath>,
+    /// Whether all handlers are there, and seen from here.
+    pub(crate) has_handlers: bool,
     /// Whether a QEMU is not seen from here.
     pub(crate) is_partial: bool,
     /// Whether this version's wrapper would refuse the settings that should be written, with the
@@ -50,7 +50,7 @@ impl Fitness {
             },
             problems: Vec::new(),
             warnings: Vec::new(),
-            unseen: survey.seen.unseen,
+            has_handlers: survey.seen.unseen.is_empty(),
             is_partial: false,
             is_refused: false,
         };

@@ -9,7 +9,7 @@
 //! sandboxes (`kata-configdev` has all three), answers about the node's health (`node-health`), and
 //! the Kubernetes API: the kubelet mounts the secrets, and the installer needs nothing else.
 //!
-//! Entry points: [`check`] looks and changes nothing, [`install`] makes one pass, [`watch()`] makes
+//! Entry points: [`install`] makes one pass, [`check`] makes it without writing, [`watch()`] makes
 //! one after each change, [`uninstall`] removes everything.
 //!
 //! - [`options`]: the installer's configuration. `host_path`: a path on the node. `owner`: whose an

@@ -109,8 +109,9 @@ impl Entry {
 }
 
 impl Manifest {
-    /// Reads the list in `prefix`, which is open as `directory` and locked.
-    pub(crate) fn load(prefix: &HostPath, directory: &Directory) -> Result<Self, Error> {
+    /// Reads the list in `prefix`, which is open as `directory` and locked; without a directory
+    /// there is none.
+    pub(crate) fn load(prefix: &HostPath, directory: Option<&Directory>) -> Result<Self, Error> {
         let strictly = |text: &[u8]| parse(text).map(|listed| (listed, None));
         Self::read(prefix, directory, strictly)
     }
@@ -118,22 +119,25 @@ impl Manifest {
     /// The same for a removal: of a list that a newer version wrote, what proves itself.
     pub(crate) fn load_for_removal(
         prefix: &HostPath,
-        directory: &Directory,
+        directory: Option<&Directory>,
     ) -> Result<Self, Error> {
         Self::read(prefix, directory, newer::parse)
     }
 
     fn read(
         prefix: &HostPath,
-        directory: &Directory,
+        directory: Option<&Directory>,
         parse: impl Fn(&[u8]) -> Result<(Listed, Option<Newer>), String>,
     ) -> Result<Self, Error> {
-        let text = text(prefix, directory)?;
+        let text = directory.map(|directory| text(prefix, directory));
+        let text = text.transpose()?.flatten();
         let (listed, newer) = match &text {
             Some(text) => parse(text).map_err(|reason| unusable(prefix, reason))?,
             None => (Listed::default(), None),
         };
-        directory.remove_unfinished(NAME)?;
+        if let Some(directory) = directory {
+            directory.remove_unfinished(NAME)?;
+        }
         Ok(Self {
             prefix: prefix.clone(),
             in_memory: None,

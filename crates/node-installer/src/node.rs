@@ -26,13 +26,17 @@ use crate::{Error, HostPath};
 
 /// The node's directories as they are mounted in the container.
 #[derive(Debug)]
-pub(crate) struct Node(Root);
+pub(crate) struct Node {
+    root: Root,
+    is_read_only: bool,
+}
 
 /// A directory of the node, held open.
 #[derive(Debug)]
 pub(crate) struct Directory {
     file: File,
     path: HostPath,
+    is_read_only: bool,
 }
 
 /// What has a name in a directory.
@@ -66,10 +70,26 @@ pub(crate) struct FileState {
 
 impl Node {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        Root::open(path).map(Self).map_err(|source| Error::Host {
+        let root = Root::open(path).map_err(|source| Error::Host {
             path: path.into(),
             source,
+        })?;
+        Ok(Self {
+            root,
+            is_read_only: false,
         })
+    }
+
+    /// The same node, on which everything that would be written, made or removed stays as it is.
+    pub(crate) fn read_only(self) -> Self {
+        Self {
+            is_read_only: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Opens a directory; `None` if it is not there.
@@ -89,7 +109,7 @@ impl Node {
                 fault,
             })
         };
-        let root = self.0.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY);
+        let root = self.root.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY);
         let root = root.and_then(|root| root.metadata());
         judge("/", &root.map_err(|source| failed("open", path, source))?)?;
         self.walk(path, |part, metadata| judge(part.as_str(), metadata))
@@ -105,7 +125,7 @@ impl Node {
         let mut last = None;
         for part in path.chain() {
             let opened = self
-                .0
+                .root
                 .open_file(part.relative(), OFlags::RDONLY | OFlags::DIRECTORY);
             let file = match opened {
                 Ok(file) => file,
@@ -119,19 +139,26 @@ impl Node {
                 return Err(Error::DirectoryDeleted { path: part });
             }
             judge(&part, &metadata)?;
-            last = Some(Directory { file, path: part });
+            last = Some(Directory {
+                file,
+                path: part,
+                is_read_only: self.is_read_only,
+            });
         }
         Ok(last)
     }
 
     /// Opens a directory after making it and those above it where they are not there; `made` is
-    /// told which.
+    /// told which. `None` where that is not done because the node is read-only.
     pub(crate) fn make_directory(
         &self,
         path: &HostPath,
         mode: u32,
         made: &mut Vec<HostPath>,
-    ) -> Result<Directory, Error> {
+    ) -> Result<Option<Directory>, Error> {
+        if self.is_read_only {
+            return self.directory(path);
+        }
         for part in path.chain() {
             if self.directory(&part)?.is_some() {
                 continue;
@@ -142,7 +169,8 @@ impl Node {
             made.push(part);
         }
         let opened = self.directory(path)?;
-        opened.ok_or_else(|| failed("open", path, Errno::NOENT.into()))
+        let is_gone = || failed("open", path, Errno::NOENT.into());
+        opened.ok_or_else(is_gone).map(Some)
     }
 
     fn make_one(&self, path: &HostPath, mode: u32) -> Result<(), Error> {
@@ -150,7 +178,7 @@ impl Node {
             let (above, name) = path.split();
             let above = above.as_ref().map_or(Path::new("."), HostPath::relative);
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let above = self.0.open_file(above, flags)?;
+            let above = self.root.open_file(above, flags)?;
             mkdirat(&above, name, Mode::from_raw_mode(mode))?;
             // The mode at creation passed the umask.
             let directory = openat(
@@ -168,12 +196,12 @@ impl Node {
     pub(crate) fn program(&self, path: &HostPath) -> io::Result<Program> {
         let flags = OFlags::PATH;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let found = match open_scoped(&self.0, path.relative(), flags, resolve) {
+        let found = match open_scoped(&self.root, path.relative(), flags, resolve) {
             Ok(found) => File::from(found).metadata()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
                 let flags = OFlags::PATH | OFlags::NOFOLLOW;
-                return match open_scoped(&self.0, path.relative(), flags, beneath) {
+                return match open_scoped(&self.root, path.relative(), flags, beneath) {
                     Ok(_) => Ok(Program::Link),
                     Err(_) => Ok(Program::Absent),
                 };
@@ -189,11 +217,14 @@ impl Node {
 
     /// Removes a directory if it is empty; says whether it is gone.
     pub(crate) fn remove_directory(&self, path: &HostPath) -> Result<bool, Error> {
+        if self.is_read_only {
+            return Ok(false);
+        }
         let (above, name) = path.split();
         let above = above.as_ref().map_or(Path::new("."), HostPath::relative);
         let remove = || -> io::Result<()> {
             let above = self
-                .0
+                .root
                 .open_file(above, OFlags::RDONLY | OFlags::DIRECTORY)?;
             Ok(unlinkat(&above, name, AtFlags::REMOVEDIR)?)
         };
@@ -318,6 +349,9 @@ impl Directory {
         content: &[u8],
         mode: u32,
     ) -> Result<(), Error> {
+        if self.is_read_only {
+            return Ok(());
+        }
         let unfinished = unfinished_name(name);
         let replace = || -> io::Result<()> {
             staging.remove_if_there(&unfinished)?;
@@ -365,6 +399,9 @@ impl Directory {
 
     /// Removes the file `name`; says whether it was there.
     fn remove_if_there(&self, name: &str) -> io::Result<bool> {
+        if self.is_read_only {
+            return Ok(false);
+        }
         match unlinkat(&self.file, name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
@@ -446,6 +483,7 @@ mod tests {
 
         let directory = node
             .make_directory(&path("/real"), 0o700, &mut vec![])
+            .unwrap()
             .unwrap();
         std::fs::write(outside.path().join("victim"), "untouched").unwrap();
         for name in ["file", ".file.unfinished"] {

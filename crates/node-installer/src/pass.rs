@@ -11,7 +11,6 @@ mod order;
 mod putting;
 mod removal;
 
-use std::fmt::Display;
 use std::fs::File;
 use std::path::Path;
 
@@ -19,13 +18,14 @@ use foreign_text::bounded::{ReadError, read_path};
 use tracing::info;
 use zeroize::Zeroizing;
 
+use crate::document::Kept;
 use crate::fitness::{Fitness, turned_off_at};
 use crate::kind::Kind;
 use crate::limits::MAX_WRAPPER_BYTES;
-use crate::manifest::{self, Manifest};
+use crate::manifest::Manifest;
 use crate::node::Node;
 use crate::plan::{self, Places, Programs, SecretFile};
-use crate::{Error, HostPath, Options, Set, disk, document};
+use crate::{Error, HostPath, Options, Set, Source, disk, document};
 
 /// What a pass did, and what it could not do.
 #[derive(Debug, Default)]
@@ -41,6 +41,10 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Whether something that sandboxes need is not seen from here.
     pub is_partial: bool,
+    /// Whether a secret is missing, or something of one is left out; a warning says which.
+    pub is_incomplete: bool,
+    /// What a pass would change that does not write: verb and path.
+    pub planned: Vec<String>,
 }
 
 impl Outcome {
@@ -50,14 +54,19 @@ impl Outcome {
         self.problems.first().map_or(0, Error::exit_code)
     }
 
-    /// [Tells](Outcome::tell) everything, and where there is no problem, that.
+    /// [Tells](Outcome::tell) everything, and then what is planned; where nothing is, and there is
+    /// no problem, that.
     pub fn report(&self) {
         self.tell();
-        if self.problems.is_empty() {
-            match self.is_partial {
-                true => info!("everything that is seen from here is as it should be"),
-                false => info!("everything is as it should be"),
-            }
+        if !self.planned.is_empty() {
+            info!("would {}", self.planned.join(", "));
+        } else if self.problems.is_empty() {
+            let what = match (self.is_incomplete, self.is_partial) {
+                (true, _) => "everything but what the warnings name",
+                (false, true) => "everything that is seen from here",
+                (false, false) => "everything",
+            };
+            info!("{what} is as it should be");
         }
     }
 
@@ -73,33 +82,6 @@ impl Outcome {
             tracing::error!("{line}");
         }
     }
-}
-
-/// Looks at Kata's configuration of the handlers and at the settings that the wrapper would read,
-/// and changes nothing. A node or a handler that is not seen from here is a note, because `options`
-/// may be meant for another machine.
-pub fn check(options: &Options) -> Outcome {
-    let mut outcome = Outcome::default();
-    let unseen =
-        |path: &dyn Display| format!("{path} is not there: Kata's configuration is not looked at");
-    let Ok(node) = Node::open(&options.host) else {
-        outcome.notes.push(unseen(&options.host.display()));
-        return outcome;
-    };
-    let listed = manifest::listed(options, &node);
-    for (name, set) in &options.sets {
-        let is_ours = |path: &HostPath| listed.contains(path);
-        let fitness = Fitness::of(&node, options, name, set, &is_ours);
-        outcome
-            .notes
-            .extend(fitness.unseen.iter().map(|path| unseen(path)));
-        outcome.problems.extend(fitness.problems);
-        outcome.warnings.extend(fitness.warnings);
-        outcome
-            .warnings
-            .extend(thrown_by_hand(&node, options, name, set));
-    }
-    outcome
 }
 
 /// What is to tell of a set that is turned off on the node, and not in the configuration.
@@ -122,15 +104,31 @@ fn thrown_by_hand(node: &Node, options: &Options, name: &str, set: &Set) -> Opti
 /// [`Error::Locked`], [`Error::Owned`], [`Error::Manifest`], [`Error::Node`],
 /// [`Error::DirectoryDeleted`].
 pub fn install(options: &Options) -> Result<Outcome, Error> {
+    install_on(options, Node::open)
+}
+
+/// Makes the same pass without writing: the outcome says what [`install`] would change, and what it
+/// could not.
+///
+/// # Errors
+///
+/// Those of [`install`].
+pub fn check(options: &Options) -> Result<Outcome, Error> {
+    install_on(options, |path| Node::open(path).map(Node::read_only))
+}
+
+type OpenNode = fn(&Path) -> Result<Node, Error>;
+
+fn install_on(options: &Options, open: OpenNode) -> Result<Outcome, Error> {
     if options.sets.is_empty() {
-        return uninstall(options);
+        return uninstall_from(options, open);
     }
     // Before anything is touched: without the wrapper nothing is worth installing.
     let programs = Programs {
         wrapper: read_program(&options.wrapper)?,
         program: options.program.as_deref().map(read_program).transpose()?,
     };
-    let mut pass = Pass::open(options)?;
+    let mut pass = Pass::open(options, open(&options.host)?)?;
     pass.remove_unfinished();
     let mut wanted = Vec::new();
     for (name, set) in &options.sets {
@@ -155,7 +153,11 @@ pub fn install(options: &Options) -> Result<Outcome, Error> {
 ///
 /// Those of [`install`], except for the wrapper.
 pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
-    let mut pass = match Pass::open_if_there(options) {
+    uninstall_from(options, Node::open)
+}
+
+fn uninstall_from(options: &Options, open: OpenNode) -> Result<Outcome, Error> {
+    let mut pass = match Pass::open_if_there(options, open(&options.host)?) {
         Ok(Ok(pass)) => pass,
         Ok(Err(outcome)) => return Ok(outcome),
         Err(error @ Error::Owned { .. }) if options.owner.is_some() => {
@@ -221,6 +223,7 @@ impl Pass {
         };
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
         let disks = disk::disks(name, set, kept, &mut problems, &mut warnings);
+        self.outcome.is_incomplete |= !warnings.is_empty();
         self.outcome.problems.extend(problems);
         self.outcome.warnings.extend(warnings);
         let view = fitness.view;
@@ -247,8 +250,13 @@ impl Pass {
         let warning = thrown_by_hand(&self.node, options, name, set);
         self.outcome.warnings.extend(warning);
         paths.extend(files.into_iter().map(|file| file.path));
+        // A typo must not take the wrapper away where it works.
+        if !fitness.has_handlers {
+            paths.extend(self.listed_of(name, |kind| kind == Kind::DropIn));
+        }
         if !has_settings {
-            paths.extend(self.named_meanwhile(name));
+            // Not what the plan asks for, perhaps: the settings that stay may name it.
+            paths.extend(self.listed_of(name, Kind::is_secret));
         }
         if !is_complete || !has_settings {
             paths.extend(self.needed_meanwhile());
@@ -260,11 +268,25 @@ impl Pass {
     fn own_document(&mut self, options: &Options, name: &str, set: &Set) -> SecretFile {
         let place = plan::document_path(options, name);
         let kept = self.standing(Kind::Document, name, &place).kept;
-        let made = document::make(name, &set.source(), kept);
+        self.make_document(name, &set.source(), kept)
+    }
+
+    fn make_document(&mut self, name: &str, source: &Source, kept: Kept) -> SecretFile {
+        let made = document::make(name, source, kept);
+        self.outcome.is_incomplete |= !made.warnings.is_empty();
         self.outcome.problems.extend(made.problems);
         self.outcome.warnings.extend(made.warnings);
         self.outcome.notes.extend(made.notes);
         made.document
+    }
+
+    /// Counts a change, and says it: `did` where it is done, `does` where nothing is written.
+    fn changed(&mut self, path: &HostPath, does: &str, did: &str) {
+        self.outcome.changes += 1;
+        match self.node.is_read_only() {
+            true => self.outcome.planned.push(format!("{does} {path}")),
+            false => info!(path = path.as_str(), "{did}"),
+        }
     }
 
     /// Whether a file is on the node and can be seen.
@@ -276,13 +298,12 @@ impl Pass {
         matches!(directory, Ok(Some(directory)) if directory.has(name).unwrap_or(false))
     }
 
-    /// What the settings of a set may name that is not what the plan asks for, as long as they are
-    /// not written anew.
-    fn named_meanwhile(&self, name: &str) -> Vec<HostPath> {
+    /// What is listed under `unit` of some kinds.
+    fn listed_of(&self, unit: &str, is_meant: impl Fn(Kind) -> bool) -> Vec<HostPath> {
         let entries = self.manifest.files().into_iter();
-        let named =
-            entries.filter(|entry| entry.kind().is_secret() && entry.set.as_deref() == Some(name));
-        named.map(|entry| entry.path).collect()
+        let of_unit =
+            entries.filter(|entry| is_meant(entry.kind()) && entry.set.as_deref() == Some(unit));
+        of_unit.map(|entry| entry.path).collect()
     }
 
     /// What must stay on the node as long as a set is not complete: what an earlier version

@@ -5,7 +5,7 @@
 //! mixture. The mount is the kubelet's, so that links are followed.
 
 use std::fs::read_dir;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -32,7 +32,14 @@ pub(crate) enum Secret {
 impl Secret {
     /// Reads the key `key` of the secret at `directory`, of at most `limit` bytes.
     pub(crate) fn read(directory: &Path, key: &str, limit: usize) -> io::Result<Self> {
-        Ok(match read_file(&directory.join(key), limit)? {
+        let read = read_file(&directory.join(key), limit).map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => {
+                let rule = "a file is there; name the directory that it is in";
+                io::Error::new(ErrorKind::NotADirectory, rule)
+            }
+            _ => error,
+        });
+        Ok(match read? {
             Some(text) => Self::Present(text),
             None => Self::Absent {
                 others: other_keys(directory),
@@ -99,7 +106,7 @@ mod tests {
         let opened = look_up(&key, || {
             if exchanges > 0 {
                 exchanges -= 1;
-                return Err(ReadError::NotThere(io::ErrorKind::NotFound.into()));
+                return Err(ReadError::NotThere(ErrorKind::NotFound.into()));
             }
             Ok(())
         });

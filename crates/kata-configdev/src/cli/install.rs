@@ -18,8 +18,8 @@ use crate::settings::RULES;
 ///
 /// Docker configurations, such as mounted secrets of the type kubernetes.io/dockerconfigjson, add
 /// their credentials where the document has none for a registry. One without entries adds nothing,
-/// so that a placeholder can be filled later. One that is not valid keeps the document that is
-/// installed.
+/// so that a placeholder can be filled later. One that is not valid, or has entries of which none
+/// can be used, keeps the document that is installed.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -37,10 +37,14 @@ pub struct Install {
     /// Stay, and do what node-agent does.
     #[arg(long)]
     watch: bool,
-    /// Change nothing: read the configuration, that of Kata's handlers and the settings that the
-    /// wrapper would read, and say what is wrong with them.
+    /// Change nothing: make the pass without writing, with its exit code. The last line says what
+    /// it would install.
     #[arg(long, conflicts_with = "watch")]
     check: bool,
+    /// With --check, read the configuration alone, which is for another machine, and the settings
+    /// that the wrapper would get.
+    #[arg(long, requires = "check")]
+    without_node: bool,
     /// Install nothing and remove everything, as with a configuration without sets.
     #[arg(long)]
     remove: bool,
@@ -90,13 +94,14 @@ impl Install {
             Ok(options) => options,
             Err(error) => return report(&error),
         };
-        if self.check {
-            return finish(Ok(node_installer::check(&options)), Outcome::tell);
+        if self.without_node {
+            tracing::info!("the configuration is valid; no node was looked at");
+            return 0;
         }
-        let outcome = node_installer::install(&options);
-        match self.remove {
-            true => finish_removal(outcome, &options),
-            false => finish(outcome, Outcome::report),
+        match (self.check, self.remove) {
+            (true, _) => finish(node_installer::check(&options)),
+            (false, true) => finish_removal(node_installer::install(&options), &options),
+            (false, false) => finish(node_installer::install(&options)),
         }
     }
 }
@@ -150,7 +155,7 @@ fn finish_removal(outcome: Result<Outcome, Error>, options: &Options) -> u8 {
         (outcome, looked.remaining)
     });
     match outcome {
-        Ok((outcome, remaining)) if remaining.is_empty() => finish(Ok(outcome), Outcome::report),
+        Ok((outcome, remaining)) if remaining.is_empty() => finish(Ok(outcome)),
         Ok((outcome, remaining)) => {
             outcome.tell();
             for line in remaining {
@@ -176,10 +181,10 @@ pub(super) fn load(path: &Path) -> Result<Options, Error> {
     Options::load(path, RULES)
 }
 
-fn finish(outcome: Result<Outcome, Error>, tell: impl Fn(&Outcome)) -> u8 {
+fn finish(outcome: Result<Outcome, Error>) -> u8 {
     match outcome {
         Ok(outcome) => {
-            tell(&outcome);
+            outcome.report();
             outcome.exit_code()
         }
         Err(error) => report(&error),

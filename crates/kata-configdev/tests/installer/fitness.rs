@@ -49,7 +49,7 @@ fn lines(outcome: &Outcome) -> Vec<String> {
 fn assert_refused(machine: &Machine, text: &str, code: u8, said: &str) {
     let options = parse(text).unwrap();
     let before = machine.state();
-    let checked = check(&options);
+    let checked = check(&options).unwrap();
     assert_eq!(machine.state(), before);
     let installed = install(&options).unwrap();
     for outcome in [checked, installed] {

@@ -7,6 +7,7 @@
 
 mod agent;
 mod arrival;
+mod check;
 mod decryption_keys;
 mod docker_configs;
 mod document_dir;

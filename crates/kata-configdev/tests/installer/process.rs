@@ -35,7 +35,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Starts it and waits for the end of the first pass, in which nothing is wrong.
+    /// Starts it and waits for the end of the first pass, in which nothing fails.
     pub fn start(machine: &Machine) -> Self {
         let log = machine.path("log");
         let mut command = program(machine, "watch");
@@ -49,7 +49,7 @@ impl Watching {
             address: ([127, 0, 0, 1], 0).into(),
         };
         wait_until("the first pass", || {
-            watching.log().contains("everything is as it should be")
+            watching.log().contains(" is as it should be")
         });
         let log = watching.log();
         let (_, said) = log.split_once("answering health checks on ").unwrap();

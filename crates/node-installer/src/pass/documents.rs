@@ -10,7 +10,7 @@ use super::Pass;
 use crate::group::Group;
 use crate::kind::Kind;
 use crate::source::Source;
-use crate::{Error, HostPath, Options, Set, document, plan};
+use crate::{Error, HostPath, Options, Set, plan};
 
 /// The mode of a directory of documents.
 const CLOSED: u32 = 0o700;
@@ -37,6 +37,7 @@ impl Pass {
                     let opened = self.open_directory(options, name, group);
                     self.outcome.problems.extend(opened.err());
                     if !found.strange.is_empty() {
+                        self.outcome.is_incomplete = true;
                         let keys = found.strange.join(", ");
                         self.outcome.warnings.push(format!(
                             "the secret of {unit} has keys that are not of the form NAME.toml or \
@@ -60,7 +61,7 @@ impl Pass {
                         place: set.source().place_of(group.whole.unwrap_or("".as_ref())),
                         source,
                     });
-                    paths.extend(self.listed_of(&unit));
+                    paths.extend(self.listed_of(&unit, |_| true));
                 }
             }
         }
@@ -80,11 +81,8 @@ impl Pass {
         let path = directory.join(&format!("{document}.toml"));
         let kept = self.standing(Kind::Document, &unit, &path).kept;
         let label = format!("{unit}/{document}");
-        let made = document::make(&label, source, kept);
-        self.outcome.problems.extend(made.problems);
-        self.outcome.warnings.extend(made.warnings);
-        self.outcome.notes.extend(made.notes);
-        let mut file = plan::secret_file(Kind::Document, &unit, path, made.document);
+        let made = self.make_document(&label, source, kept);
+        let mut file = plan::secret_file(Kind::Document, &unit, path, made);
         self.carry(&unit, &mut file);
         let put = self.put(&file);
         let is_put = put.is_ok();
@@ -121,7 +119,7 @@ impl Pass {
         };
         let close = || -> io::Result<()> {
             let mode = directory.file().metadata()?.permissions().mode();
-            if mode & 0o7777 != CLOSED {
+            if mode & 0o7777 != CLOSED && !self.node.is_read_only() {
                 fchmod(directory.file(), Mode::from_raw_mode(CLOSED))?;
             }
             Ok(())
@@ -131,12 +129,5 @@ impl Pass {
             path,
             source,
         })
-    }
-
-    /// What is listed under `unit`.
-    fn listed_of(&self, unit: &str) -> Vec<HostPath> {
-        let entries = self.manifest.files().into_iter();
-        let of_unit = entries.filter(|entry| entry.set.as_deref() == Some(unit));
-        of_unit.map(|entry| entry.path).collect()
     }
 }

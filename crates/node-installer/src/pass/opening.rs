@@ -39,14 +39,16 @@ enum Found {
 impl Pass {
     /// Opens and locks the prefix, which is made where it is not there, and takes over what an
     /// earlier version installed for nobody in particular.
-    pub(super) fn open(options: &Options) -> Result<Self, Error> {
-        Self::of(options, Node::open(&options.host)?, false)
+    pub(super) fn open(options: &Options, node: Node) -> Result<Self, Error> {
+        Self::of(options, node, false)
     }
 
     /// The same for a removal, where something is or may be installed; where neither the prefix nor
     /// anything to take over is there, what there is to say of that.
-    pub(super) fn open_if_there(options: &Options) -> Result<Result<Self, Outcome>, Error> {
-        let node = Node::open(&options.host)?;
+    pub(super) fn open_if_there(
+        options: &Options,
+        node: Node,
+    ) -> Result<Result<Self, Outcome>, Error> {
         if node.directory(&options.prefix)?.is_none() {
             match former(options, &node)? {
                 Found::Ours(_) => {}
@@ -66,10 +68,11 @@ impl Pass {
         node.administered_directory(&options.prefix)?;
         let mut made = Vec::new();
         let prefix = node.make_directory(&options.prefix, 0o755, &mut made)?;
-        let lock = lock(&prefix, &options.prefix)?;
+        let lock = prefix.as_ref().map(|prefix| lock(prefix, &options.prefix));
+        let lock = lock.transpose()?;
         let mut manifest = match is_removal {
-            true => Manifest::load_for_removal(&options.prefix, &prefix)?,
-            false => Manifest::load(&options.prefix, &prefix)?,
+            true => Manifest::load_for_removal(&options.prefix, prefix.as_ref())?,
+            false => Manifest::load(&options.prefix, prefix.as_ref())?,
         };
         if let Some(owner) = manifest.owner()
             && Some(owner) != options.owner.as_ref()
@@ -89,7 +92,7 @@ impl Pass {
             is_removal,
             manifest,
             outcome: Outcome::default(),
-            _locks: vec![lock],
+            _locks: lock.into_iter().collect(),
         };
         if let Some(directory) = &options.document_dir
             && pass.node.directory(directory)?.is_some()
@@ -136,7 +139,9 @@ impl Pass {
         // In both lists for a moment rather than in none.
         self.manifest.store(&self.node)?;
         former.directory.remove(manifest::NAME)?;
-        info!(path = former.path.as_str(), "took over what is installed");
+        if !self.node.is_read_only() {
+            info!(path = former.path.as_str(), "took over what is installed");
+        }
         self.prefixes.push(former.path);
         self._locks.push(former.lock);
         Ok(())
@@ -184,7 +189,7 @@ fn former(options: &Options, node: &Node) -> Result<Found, Error> {
         Err(error) => return Ok(unusable(error, false)),
     };
     let lock = lock(&directory, &path)?;
-    let list = match Manifest::load(&path, &directory) {
+    let list = match Manifest::load(&path, Some(&directory)) {
         Ok(list) => list,
         Err(error) => return Ok(unusable(error, claim == Claim::Own)),
     };

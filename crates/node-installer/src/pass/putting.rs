@@ -1,7 +1,6 @@
 //! Writing what should be on the node.
 
 use rustix::process::geteuid;
-use tracing::info;
 
 use super::Pass;
 use crate::kind::Kind;
@@ -20,7 +19,8 @@ impl Pass {
         let (directory, staging) = self.directories(file)?;
         let name = file.path.split().1;
         let digest = digest(content);
-        let replaces = match directory.find(name)? {
+        let found = directory.as_ref().map(|directory| directory.find(name));
+        let replaces = match found.transpose()?.unwrap_or(DirectoryEntry::Absent) {
             DirectoryEntry::Absent => false,
             DirectoryEntry::File(seen) => {
                 let private = seen.uid == geteuid().as_raw() && seen.mode == file.mode;
@@ -40,24 +40,28 @@ impl Pass {
         self.manifest.intend(&file.path, &digest);
         self.manifest.describe(&file.path, file.kind, set);
         self.manifest.store(&self.node)?;
-        directory.replace(
-            name,
-            staging.as_ref().unwrap_or(&directory),
-            content,
-            file.mode,
-        )?;
+        if let Some(directory) = &directory {
+            let staging = staging.as_ref().unwrap_or(directory);
+            directory.replace(name, staging, content, file.mode)?;
+        }
         self.manifest.settle(&file.path, &digest);
         self.manifest.store(&self.node)?;
-        self.outcome.changes += 1;
-        let done = if replaces { "replaced" } else { "installed" };
+        let (does, did) = match replaces {
+            true => ("replace", "replaced"),
+            false => ("install", "installed"),
+        };
         let what = file.kind.name();
-        info!(path = file.path.as_str(), "{done} the {what}");
+        let (does, did) = (format!("{does} the {what}"), format!("{did} the {what}"));
+        self.changed(&file.path, &does, &did);
         Ok(())
     }
 
-    /// The directory of `file`, made where it is not Kata's, and the one to prepare it in if that
-    /// is another.
-    fn directories(&mut self, file: &PlannedFile) -> Result<(Directory, Option<Directory>), Error> {
+    /// The directory of `file`, made where it is not Kata's and something is written at all, and
+    /// the one to prepare it in if that is another.
+    fn directories(
+        &mut self,
+        file: &PlannedFile,
+    ) -> Result<(Option<Directory>, Option<Directory>), Error> {
         let Some(path) = file.path.split().0 else {
             return Err(not_ours(file));
         };

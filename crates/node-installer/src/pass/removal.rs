@@ -5,8 +5,6 @@
 //! that give sandboxes nothing. Where a newer list has files that are not understood, each of them
 //! may be such a drop-in.
 
-use tracing::info;
-
 use super::Pass;
 use crate::edit::{self, DropIn};
 use crate::kind::{Kind, handler_of};
@@ -94,8 +92,7 @@ impl Pass {
         let is_over = match self.take_away(entry) {
             Ok(was_there) => {
                 if was_there {
-                    self.outcome.changes += 1;
-                    info!(path = path.as_str(), "removed");
+                    self.changed(path, "remove", "removed");
                 }
                 true
             }
@@ -228,10 +225,10 @@ impl Pass {
             self.store();
         }
         directory.replace(name, &directory, &rest, 0o644)?;
-        self.outcome.changes += 1;
-        info!(
-            path = path.as_str(),
-            "took the document out of the settings"
+        self.changed(
+            path,
+            "take the document out of the settings",
+            "took the document out of the settings",
         );
         Ok(())
     }
