@@ -1,5 +1,5 @@
-//! Guests with systemd as their init: the units of `deploy/guest/systemd` in a real boot, and what
-//! they say about themselves.
+//! Machines with systemd as their init: the units of `deploy/guest/systemd` and `deploy/host` in a
+//! real boot, and what they say about themselves.
 //!
 //! The root file system is made of Debian's systemd (`qemu-fixtures/systemd`); the agent is a
 //! stand-in that reports what it finds.
@@ -8,6 +8,8 @@
 mod agent_config;
 #[path = "systemd/agents.rs"]
 mod agents;
+#[path = "systemd/node_agent.rs"]
+mod node_agent;
 #[path = "systemd/overlay.rs"]
 mod overlay;
 #[path = "systemd/scratch.rs"]

@@ -22,9 +22,14 @@ pub fn workspace() -> &'static Path {
 pub struct Overlay(tar::Builder<Vec<u8>>);
 
 impl Overlay {
-    /// The units and the programs, as this project has them.
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self(tar::Builder::new(Vec::new()))
+    }
+
+    /// The guest's units and programs, as this project has them.
     pub fn installed() -> Result<Self> {
-        let mut overlay = Self(tar::Builder::new(Vec::new()));
+        let mut overlay = Self::new();
         overlay.units("systemd")?;
         for program in [Program::InitdataProcessor, Program::Imagepuller] {
             let path = format!("usr/bin/{}", program.name());

@@ -12,9 +12,10 @@ use std::path::Path;
 use layer_unpack::directory::{self, times};
 use layer_unpack::tree::{OPAQUE_XATTR, Occupant, kind_of};
 use layer_unpack::{attributes, removal};
+use linux_sys::rooted::open_scoped;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timestamps, fremovexattr, fstat, futimens,
-    openat2, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, OFlags, ResolveFlags, Timestamps, fremovexattr, fstat, futimens,
+    renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -37,13 +38,13 @@ pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
         return make_public(target);
     };
     fs::rename(lowest.root(), target).map_err(failed)?;
-    let open = |path: &Path| openat2(CWD, path, DIRECTORY, Mode::empty(), ResolveFlags::empty());
-    let base = open(target).map_err(|error| failed(error.into()))?;
+    let open = |path: &Path| open_scoped(CWD, path, DIRECTORY, ResolveFlags::empty());
+    let base = open(target).map_err(failed)?;
     if lowest.hides()? {
         clean(&base, Vec::new()).map_err(failed)?;
     }
     for layer in layers {
-        let upper = open(&layer.root()).map_err(|error| failed(error.into()))?;
+        let upper = open(&layer.root()).map_err(failed)?;
         let implied: HashSet<Vec<u8>> = layer.implied()?.into_iter().collect();
         let merge = Merge {
             base: &base,
@@ -190,7 +191,7 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(Vec<u8>, FileType)>> {
 fn open(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     let path = if path.is_empty() { b"." } else { path };
-    Ok(openat2(root, path, DIRECTORY, Mode::empty(), resolve)?)
+    open_scoped(root, path, DIRECTORY, resolve)
 }
 
 fn join(path: &[u8], name: &[u8]) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Files below a directory that cannot be left by `..` or a symbolic link.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -19,7 +19,7 @@ const MAX_LOOKUPS: usize = 256;
 ///
 /// # Errors
 ///
-/// Those of `openat2(2)`.
+/// Those of `openat2(2)`; where there is no such call, the error says what is in its way.
 pub fn open_scoped(
     directory: impl AsFd,
     path: impl Arg + Copy,
@@ -30,10 +30,26 @@ pub fn open_scoped(
     for _ in 0..MAX_LOOKUPS {
         match openat2(directory, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(Errno::NOSYS) => {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+                return Err(io::Error::new(ErrorKind::Unsupported, why_missing(&status)));
+            }
             opened => return Ok(opened?),
         }
     }
-    Err(io::ErrorKind::ResourceBusy.into())
+    Err(ErrorKind::ResourceBusy.into())
+}
+
+/// Tells a kernel without `openat2` from a filter that answers so in its place: systemd's
+/// `RestrictSUIDSGID=` does, because a filter cannot look into the arguments of this call.
+fn why_missing(status: &str) -> &'static str {
+    match status.lines().any(|line| line == "Seccomp:\t2") {
+        true => {
+            "a filter of system calls refuses openat2: in a systemd unit, leave out \
+             RestrictSUIDSGID=, and name openat2 in SystemCallFilter="
+        }
+        false => "the kernel has no openat2: it needs Linux 5.6",
+    }
 }
 
 /// A directory held open, below which untrusted relative paths may be opened.
@@ -153,6 +169,15 @@ mod tests {
             done.store(true, Ordering::Relaxed);
             assert!(failed.is_empty(), "{} times: {:?}", failed.len(), failed[0]);
         });
+    }
+
+    /// The filter is tried with systemd, in `tests/systemd/node_agent.rs`.
+    #[test]
+    fn a_missing_call_is_the_kernels_unless_there_is_a_filter() {
+        assert!(why_missing("Seccomp:\t2\n").contains("RestrictSUIDSGID="));
+        for status in ["", "Seccomp:\t0\nSeccomp_filters:\t0\n"] {
+            assert!(why_missing(status).contains("Linux 5.6"), "{status}");
+        }
     }
 
     #[test]
