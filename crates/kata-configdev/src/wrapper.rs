@@ -94,16 +94,24 @@ fn become_qemu(
     settings: &mut Settings,
 ) -> Result<Infallible, SandboxError> {
     let files = Files::read(&Settings::own_path());
-    let off = Effective::salvage(&files);
-    if !off.settings.enabled {
-        let qemu = off.settings.qemu.of_machine(invocation.machine.as_deref());
+    let salvaged = Effective::salvage(&files);
+    if !salvaged.settings.enabled {
+        let qemu = salvaged
+            .settings
+            .qemu
+            .of_machine(invocation.machine.as_deref());
         refuse_self(qemu)?;
-        tell_off(&off, qemu, invocation);
+        tell_off(&salvaged, qemu, invocation);
         return execute(qemu, arguments, std::iter::empty(), None);
     }
-    *settings = Effective::of(files)?.settings;
+    // Faulty settings are refused in the way that they still name.
+    *settings = salvaged.settings;
+    let read = Effective::of(files).map(|effective| *settings = effective.settings);
+    let read = read.map_err(SandboxError::from);
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
-    refuse_self(qemu)?;
+    if let Err(error) = refuse_self(qemu) {
+        return read.and(Err(error));
+    }
     let mut warn = |warning: &dyn Display| {
         let sandbox = invocation.sandbox.as_deref().unwrap_or_default();
         // In this order Kata's Go runtime logs a warning, and otherwise an error.
@@ -112,7 +120,8 @@ fn become_qemu(
     };
     let bundle = Path::new(".");
     // The scratch disk first: it goes away by itself.
-    let made = scratch(settings, invocation, bundle).and_then(|scratch| {
+    let made = read.and_then(|()| {
+        let scratch = scratch(settings, invocation, bundle)?;
         let disk = disk(settings, invocation, bundle, &mut warn)?;
         let further = further_disks(settings, invocation, bundle, disk.is_some())?;
         Ok((disk, further, scratch))

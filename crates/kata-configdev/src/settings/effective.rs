@@ -96,8 +96,8 @@ impl Effective {
         Ok(effective)
     }
 
-    /// What the files say of `enabled` and `qemu`, whatever else is wrong with them: the rest is
-    /// built in. What the administrator cannot have written alone says nothing.
+    /// What the files say of the off switch and of the way of a refusal, whatever else is wrong with
+    /// them: the rest is built in. What the administrator cannot have written alone says nothing.
     #[must_use]
     pub fn salvage(files: &Files) -> Self {
         let mut effective = Self::built_in();

@@ -1,21 +1,26 @@
-//! What a settings file says about the off switch, however broken it is otherwise.
+//! What a settings file says of the off switch and of the way of a refusal, however broken it is.
 
 use std::path::{Path, PathBuf};
 
 use foreign_text::position::line_of;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error, StrDeserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::at_line::AtLine;
 use super::text::{Layer, QemuLayer};
 use crate::disk::Device;
+use crate::refusal::Refuse;
 
 /// The longest line that begins a table; it is read again with each line below it.
 const MAX_HEADER_BYTES: usize = 256;
 
 impl Layer {
-    /// Takes `enabled` and `qemu` out of `text` and ignores everything else, also what is no TOML:
-    /// an off switch that a mistake in another line disarms is none.
+    /// Takes `enabled`, `qemu`, `guest-pull`, `refuse` and `run-root` out of `text` and ignores
+    /// everything else, also what is no TOML: an off switch that a mistake in another line disarms
+    /// is none, and the mistake has to reach the sandbox's owner.
     ///
     /// Whatever is not of the right type counts as not said. Of a text that is no TOML, each line
     /// is read by itself, below the last line that begins a table.
@@ -56,6 +61,21 @@ impl Layer {
                     self.qemu = all.map(QemuLayer::All).or(self.qemu.take());
                 }
                 ("qemu", DeValue::Table(table)) => self.take_machines(table, &line),
+                ("guest-pull", DeValue::Boolean(value)) => {
+                    let (line, value) = (at, *value);
+                    self.guest_pull = Some(AtLine { line, value });
+                }
+                ("refuse", DeValue::String(text)) => {
+                    let text: StrDeserializer<'_, Error> = (&**text).into_deserializer();
+                    let found = Refuse::deserialize(text).ok();
+                    let found = found.map(|value| AtLine { line: at, value });
+                    self.refuse = found.or(self.refuse.take());
+                }
+                ("run-root", DeValue::String(path)) => {
+                    let (line, value) = (at, PathBuf::from(&**path));
+                    let found = AtLine { line, value }.plain("run-root").ok();
+                    self.run_root = found.or(self.run_root.take());
+                }
                 _ => {}
             }
         }

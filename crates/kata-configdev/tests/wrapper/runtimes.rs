@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use config_image::Magic;
+use config_image::{Magic, ReadAt};
 use kata_configdev::invocation::Invocation;
+use kata_configdev::refusal::tally;
 use puller_config::Document;
 use test_command::LIMIT;
 
@@ -13,6 +14,7 @@ use crate::node::Node;
 use crate::qemu::{QEMU, installed};
 use crate::refusal::{SANDBOX, assert_refusal, run, sandbox};
 use crate::shims::{GoShim, Heard, PATIENCE, rust_shim};
+use crate::vectors::{CHANGED, vector};
 
 /// What tells the Rust runtime's command lines from all others.
 const RUST_SANDBOX: [&str; 4] = [
@@ -128,7 +130,7 @@ fn the_rust_runtime_gets_the_reason_on_a_disk() {
         command.args(["-object", memory, "-nodefaults", "-nographic", option]);
         command.args((option == "-incoming").then_some("defer"));
         let ([_, heard], mut child) = rust_shim(&node, command, Duration::from_secs(2));
-        let read = (heard == Heard::Ready).then(|| node_error(child.id()));
+        let read = (heard == Heard::Ready).then(|| node_error(&disk(child.id())));
         let _ = child.kill();
         let output = child.wait_with_output().unwrap();
         let line = String::from_utf8(output.stderr).unwrap();
@@ -145,16 +147,20 @@ fn the_rust_runtime_gets_the_reason_on_a_disk() {
     }
 }
 
-/// What the disk of a process says in the place of a document.
-fn node_error(pid: u32) -> String {
+/// The disk in memory of a process.
+fn disk(pid: u32) -> File {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let mut paths = descriptors.map(|entry| entry.unwrap().path());
     let image = paths.find(|path| {
         let target = std::fs::read_link(path).unwrap();
         target.starts_with("/memfd:imagepuller (deleted)")
     });
-    let image = File::open(image.expect("a disk in memory")).unwrap();
-    let decoded = config_image::decode(&image, Magic::IMAGEPULLER).unwrap();
+    File::open(image.expect("a disk in memory")).unwrap()
+}
+
+/// What a disk says in the place of a document.
+fn node_error(image: &(impl ReadAt + ?Sized)) -> String {
+    let decoded = config_image::decode(image, Magic::IMAGEPULLER).unwrap();
     let read = Document::parse(&decoded.document).unwrap();
     read.document.node_error.expect("a node-error").to_string()
 }
@@ -184,6 +190,108 @@ fn the_rust_runtime_takes_no_error_for_an_answer() {
             1
         );
     }
+}
+
+/// In QEMU's place: hands on what is on the disk that came last.
+const READS_DISK: &str = "#!/bin/sh\nfor argument; do\ncase $argument in\nfd=*,set=*) \
+    disk=${argument#fd=} ;;\nesac\ndone\nexec cat /proc/$$/fd/${disk%%,*}\n";
+
+/// How the runtime with this recorded command line gets to know the reason, and the reason.
+fn refused(node: &Node, name: &str, patience: Duration) -> (&'static str, String) {
+    let mut command = node.wrapper();
+    command.args(vector(name));
+    let started = Instant::now();
+    let (heard, output) = match name.starts_with("runtime-rs") {
+        true => {
+            let ([heard, _], child) = rust_shim(node, command, Duration::ZERO);
+            (heard, child.wait_with_output().unwrap())
+        }
+        false => {
+            let mut shim = GoShim::start(node, command);
+            (shim.waits(patience), shim.ends().1)
+        }
+    };
+    assert!(started.elapsed() < LIMIT, "{name}: {:?}", started.elapsed());
+    let line = String::from_utf8(output.stderr).unwrap();
+    let line = line.strip_suffix('\n').expect("a line").to_owned();
+    assert!(!line.contains('\n'), "{name}: {line}");
+    let how = match (heard, output.status.code()) {
+        (Heard::Error(text), Some(65)) => {
+            assert_eq!(text, line, "{name}");
+            "monitor"
+        }
+        (Heard::Nothing | Heard::Lost, Some(65)) => "nothing",
+        (Heard::Nothing | Heard::Lost, Some(0)) => {
+            assert_eq!(node_error(&output.stdout[..]), line, "{name}");
+            "disk"
+        }
+        other => panic!("{name}: {other:?}: {line}"),
+    };
+    (how, line)
+}
+
+/// What can still be read of faulty settings, line by line, says how they are refused.
+#[test]
+fn settings_that_are_no_toml_are_refused_as_they_say() {
+    let node = Node::new("/bin/true");
+    node.program("qemu", "700", READS_DISK);
+    let run = node.path("run");
+    std::fs::create_dir(&run).unwrap();
+    tally::prepare(&run);
+    let first = format!("qemu = {:?}\nrun-root = {run:?}\n", node.path("qemu"));
+    let [go, rust] = CHANGED;
+    let mut count = 0;
+    for fault in [
+        "this is no TOML\n",
+        "document = \"/x\n",
+        "documnet = \"/x\"\n",
+    ] {
+        for (lines, by_go, by_rust) in [
+            ("guest-pull = true\n", "monitor", "disk"),
+            ("refuse = \"disk\"\n", "disk", "disk"),
+            (
+                "refuse = \"monitor\"\nguest-pull = true\n",
+                "monitor",
+                "monitor",
+            ),
+            (
+                "refuse = \"exit\"\nguest-pull = true\n",
+                "nothing",
+                "nothing",
+            ),
+            // Not said, or not so.
+            ("", "monitor", "nothing"),
+            (
+                "guest-pull = \"true\"\nrefuse = \"disc\"\n",
+                "monitor",
+                "nothing",
+            ),
+            ("[scratch]\nguest-pull = true\n", "monitor", "nothing"),
+        ] {
+            node.write("settings.toml", format!("{first}{fault}{lines}"));
+            for (name, by) in [(go, by_go), (rust, by_rust)] {
+                let patience = match by {
+                    "monitor" => PATIENCE,
+                    _ => Duration::from_millis(200),
+                };
+                let (how, line) = refused(&node, name, patience);
+                assert_eq!(how, by, "{name}: {fault}{lines}");
+                assert!(line.contains("settings.toml:3: "), "{line}");
+                count += 1;
+            }
+        }
+    }
+    assert!(tally::read(&run).contains(&("settings", count)));
+}
+
+/// The very program that reads them is not started again.
+#[test]
+fn faulty_settings_that_name_the_wrapper_as_qemu_are_refused() {
+    let node = Node::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"));
+    node.add_settings("guest-pull = true\nthis is no TOML\n");
+    let (how, line) = refused(&node, CHANGED[1], PATIENCE);
+    assert_eq!(how, "nothing", "{line}");
+    assert!(line.contains("settings.toml:5: "), "{line}");
 }
 
 /// Every recorded command line is known as its runtime's, and its monitor is found.

@@ -24,7 +24,7 @@ use crate::process::{Descriptor, WAITING_PROGRAM, Waiting};
 const FACTORY: [&str; 3] = ["go-template", "go-template-clone", "go-vmcache"];
 
 /// One of each runtime whose arguments these tests change.
-const CHANGED: [&str; 2] = ["go-coco-dev-extension", "runtime-rs-coco-dev-image-blk-net"];
+pub const CHANGED: [&str; 2] = ["go-coco-dev-extension", "runtime-rs-coco-dev-image-blk-net"];
 
 /// As [`WAITING_PROGRAM`], for a caller that leaves it no descriptor to wait at.
 const STOPPED_PROGRAM: &str = "#!/bin/sh\nkill -STOP $$\nexit 7\n";
