@@ -120,3 +120,44 @@ fn privileged_a_password_changes_and_no_pull_fails() -> Result<()> {
     assert_tells(refused.refusal()?, &["401"]);
     Ok(())
 }
+
+/// A proxy cache is a project in the path of containerd's host, and the account stands in a header.
+/// The host was left out, with the account, and the image came from Docker Hub itself. The registry
+/// is a real one, which has the image in that project only.
+#[test]
+fn privileged_a_project_in_the_path_of_a_mirror_is_pulled_from() -> Result<()> {
+    if !vm_harness::is_root("privileged_a_project_in_the_path_of_a_mirror_is_pulled_from") {
+        return Ok(());
+    }
+    let scratch = Scratch::new()?;
+    let authority = Authority::new("corp private CA")?;
+    let password = "hunter2-hub";
+    let registry = Registry::start(&scratch, &authority, &["localhost"], USERNAME, password)?;
+    let layout = layout::sample(&scratch.path().join("layout"))?;
+    registry.push(&scratch, &layout.path, "hub/library/nginx")?;
+    let image = format!("docker.io/library/nginx@{}", layout.manifest);
+    let ca = scratch.write("ca.pem", authority.certificate())?;
+    let pulled = |header: &str| {
+        let hosts = format!(
+            "server = \"https://localhost:{}/v2/hub\"\noverride_path = true\nca = \"{}\"\n{header}",
+            registry.port(),
+            ca.display()
+        );
+        let directory = scratch.path().join("certs.d/docker.io");
+        std::fs::create_dir_all(&directory)?;
+        std::fs::write(directory.join("hosts.toml"), hosts)?;
+        let output = Command::new(Program::KataConfigdev.path()?)
+            .args(["import", "certs.d"])
+            .arg(scratch.path().join("certs.d"))
+            .output()?;
+        let told = String::from_utf8(output.stderr)?;
+        ensure!(output.status.success(), "the import failed: {told}");
+        ensure!(!told.contains("hunter2"), "{told}");
+        HostPull::new(&String::from_utf8(output.stdout)?)?.run(&image)
+    };
+    let auth = Site::auth(password);
+    pulled(&format!("header = {{Authorization = \"Basic {auth}\"}}\n"))?.files()?;
+    let anonymous = pulled("")?;
+    assert_tells(anonymous.refusal()?, &["401"]);
+    Ok(())
+}

@@ -144,19 +144,17 @@ fn links(
     let mut links = Vec::new();
     for (index, address) in mirror.endpoints.iter().enumerate() {
         let key = format!("{key}.endpoint[{index}] {}", shown_address(address));
-        let endpoint = match &rewrites {
-            Some(_) => endpoint(address),
-            None => Err("a rule of \"rewrite\" cannot be said"),
-        };
+        let endpoint = Endpoint::with_rules(address, api_path(address), rewrites.as_deref());
         let settings = match &endpoint {
-            Ok(endpoint) => hosts.settings_of(&endpoint.authority),
+            Ok((endpoint, _)) => hosts.settings_of(&endpoint.authority),
             Err(_) => Settings::default(),
         };
+        let (target, rewrites) = reader.target(&key, engine.name, endpoint);
         links.push(Link {
-            target: reader.target(&key, engine.name, endpoint),
+            target,
             key,
             settings,
-            rewrites: rewrites.clone().unwrap_or_default(),
+            rewrites,
             prefix: None,
         });
     }
@@ -185,13 +183,12 @@ fn rewrites(mirror: &Mirror, key: &str, reader: &mut Reader<'_, '_>) -> Option<V
 }
 
 /// An endpoint's path is the API's own, unless it has none.
-fn endpoint(address: &str) -> Result<Endpoint, &'static str> {
+fn api_path(address: &str) -> ApiPath {
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let api = match authority.split_once('/') {
+    match authority.split_once('/') {
         None | Some((_, "" | "v2")) => ApiPath::Below,
         Some(_) => ApiPath::Exactly,
-    };
-    Endpoint::parse(address, api)
+    }
 }
 
 fn settings(

@@ -230,20 +230,20 @@ fn host(
         None => (location, None),
     };
     let rewrite = path.map(registries_conf::below).transpose();
-    let endpoint = if location.contains("://") || location.contains('@') {
-        Err("not a host such as \"mirror.corp:5000\"")
-    } else if rewrite.is_err() {
-        Err("its path is no beginning of a repository's name")
-    } else {
-        Endpoint::parse(address, ApiPath::Below)
+    let endpoint = match rewrite {
+        _ if location.contains("://") || location.contains('@') => {
+            Err("not a host such as \"mirror.corp:5000\"")
+        }
+        Err(_) => Err("its path is no beginning of a repository's name"),
+        Ok(rewrite) => Endpoint::parse(address, ApiPath::Below)
+            .map(|endpoint| (endpoint, rewrite.into_iter().collect())),
     };
     if is_insecure && endpoint.is_ok() {
         let text = "is not asked over plain HTTP; if it does not speak TLS, write its address with \
         \"http://\" into the document";
         reader.lost(key, text);
     }
-    let rewrites = rewrite.ok().flatten().into_iter().collect();
-    (reader.target(key, "the engine", endpoint), rewrites)
+    reader.target(key, "the engine", endpoint)
 }
 
 fn insecure(is_insecure: bool) -> Settings {

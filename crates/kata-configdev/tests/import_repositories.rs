@@ -1,32 +1,27 @@
-//! The built command `kata-configdev import registries-conf` with tables for some repositories: the
-//! guest asks where the engines would.
+//! The built command `kata-configdev import` with mirrors that have repositories under other names:
+//! `explain` shows that the guest asks where the container runtime would.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::sync::Arc;
-
-use command::{Folder, importer};
-use pull_route::{PlacedDocument, Route, Settings};
-use puller_config::{Document, RegistryHost};
+use command::{Folder, Run, importer};
 
 mod command;
 
-/// Who is asked for an image, in order: address, and the repository's name there.
+/// Who is asked for an image, in order, each as its URL up to the repository's name.
 fn asked(document: &str, image: &str) -> Vec<String> {
-    let document = Document::parse(document.as_bytes()).unwrap().document;
-    let placed = PlacedDocument {
-        document: Arc::new(document),
-        path: "imagepuller.toml".into(),
-        is_present: true,
-    };
-    let settings = Settings::new(PlacedDocument::default(), placed);
-    let (host, repository) = image.split_once('/').unwrap();
-    let plan = settings.plan(&RegistryHost::parse(host).unwrap(), repository);
-    let plan = plan.unwrap();
-    let Route { sources, .. } = plan.fill(None, None).unwrap();
-    let shown = sources.iter().map(|source| {
-        let name = source.repository.as_deref().unwrap_or(repository);
-        format!("{}/{name}", source.host())
+    let folder = Folder::new();
+    let path = folder.file("imagepuller.toml", document);
+    let run = importer(&["hunter2"]).run(&["explain", "--json", "--config", &path, image]);
+    run.ends(0);
+    let (_, repository) = image.split_once('/').unwrap();
+    let json = run.json();
+    let further = json["further_mirrors"].as_array().into_iter().flatten();
+    let sources = [&json["mirror"]].into_iter().chain(further);
+    let asked = sources.chain([&json["registry"]]);
+    let asked = asked.filter(|source| source["asked"] == true);
+    let shown = asked.map(|source| {
+        let name = source["repository"].as_str().unwrap_or(repository);
+        format!("{}/v2/{name}", source["url"].as_str().unwrap())
     });
     shown.collect()
 }
@@ -63,22 +58,31 @@ fn tables_for_some_repositories_become_mirrors_with_a_prefix() {
     for (image, expected) in [
         (
             "reg.corp/team/app",
-            &["near.corp/app", "team.corp/cache/of/app"][..],
+            &[
+                "https://near.corp/v2/app",
+                "https://team.corp/v2/cache/of/app",
+            ][..],
         ),
         (
             "reg.corp/team/a/b",
-            &["near.corp/a/b", "team.corp/cache/of/a/b"],
+            &[
+                "https://near.corp/v2/a/b",
+                "https://team.corp/v2/cache/of/a/b",
+            ],
         ),
         // Whole segments only, and a dot is a dot.
-        ("reg.corp/teams/app", &["reg.corp/teams/app"]),
-        ("reg.corp/o.p/s/app", &["reg.corp/moved/app"]),
-        ("reg.corp/oxp/s/app", &["reg.corp/oxp/s/app"]),
-        ("reg.corp/app", &["reg.corp/app"]),
+        ("reg.corp/teams/app", &["https://reg.corp/v2/teams/app"]),
+        ("reg.corp/o.p/s/app", &["https://reg.corp/v2/moved/app"]),
+        ("reg.corp/oxp/s/app", &["https://reg.corp/v2/oxp/s/app"]),
+        ("reg.corp/app", &["https://reg.corp/v2/app"]),
         (
             "other.corp/team/app",
-            &["m.corp:5000/team/app", "other.corp/team/app"],
+            &[
+                "https://m.corp:5000/v2/team/app",
+                "https://other.corp/v2/team/app",
+            ],
         ),
-        ("other.corp/app", &["other.corp/app"]),
+        ("other.corp/app", &["https://other.corp/v2/app"]),
     ] {
         assert_eq!(
             asked(&run.stdout, image),
@@ -149,4 +153,146 @@ fn what_a_mirror_cannot_say_is_left_out_with_its_reason() {
         let strict = [&arguments[..], &["--strict"]].concat();
         importer(&["hunter2"]).run(&strict).ends(65);
     }
+}
+
+/// Harbor's and Zot's proxy caches are projects in the path of containerd's hosts. Such a host was
+/// left out, and guests asked Docker Hub itself. Rows: hosts.toml of docker.io, or registries.yaml,
+/// and who is asked.
+#[test]
+fn a_project_in_the_path_is_asked_where_containerd_asks() {
+    let hosts = |address: &str| {
+        let text = format!("[host.\"{address}\"]\noverride_path = true\n");
+        ("certs.d/docker.io/hosts.toml", text)
+    };
+    let k3s = |address: &str, more: &str| {
+        let text = format!("mirrors:\n  docker.io:\n    endpoint: [\"{address}\"]\n{more}");
+        ("registries.yaml", text)
+    };
+    let hub = "https://registry-1.docker.io/v2/library/nginx";
+    let rules = "    rewrite: {\"^library/(.*)\": \"official/$1\"}\n";
+    for ((name, text), expected) in [
+        (
+            hosts("https://harbor.corp/v2/hub"),
+            &["https://harbor.corp/v2/hub/library/nginx", hub],
+        ),
+        (
+            hosts("https://harbor.corp:8443/v2/a/b/"),
+            &["https://harbor.corp:8443/v2/a/b/library/nginx", hub],
+        ),
+        (
+            hosts("http://zot.corp/x/v2/hub"),
+            &["http://zot.corp/x/v2/hub/library/nginx", hub],
+        ),
+        (
+            hosts("https://m.corp/v2/v2/hub"),
+            &["https://m.corp/v2/v2/hub/library/nginx", hub],
+        ),
+        (
+            hosts("https://m.corp/v2"),
+            &["https://m.corp/v2/library/nginx", hub],
+        ),
+        (
+            hosts("https://m.corp/x/v2/"),
+            &["https://m.corp/x/v2/library/nginx", hub],
+        ),
+        (
+            k3s("https://harbor.corp/v2/hub", ""),
+            &["https://harbor.corp/v2/hub/library/nginx", hub],
+        ),
+        (
+            k3s("https://m.corp/x/v2/hub", ""),
+            &["https://m.corp/x/v2/hub/library/nginx", hub],
+        ),
+        (
+            k3s("https://m.corp/v2", ""),
+            &["https://m.corp/v2/library/nginx", hub],
+        ),
+        (
+            k3s("https://m.corp/v2/hub", rules),
+            &["https://m.corp/v2/hub/official/nginx", hub],
+        ),
+        (
+            k3s("https://m.corp/v2/hub", &rules.replace("library", "team")),
+            &["https://m.corp/v2/hub/library/nginx", hub],
+        ),
+    ] {
+        let run = import(name, &text, &["--strict"]);
+        run.ends(0);
+        assert_eq!(
+            asked(&run.stdout, "docker.io/library/nginx"),
+            expected,
+            "{text}"
+        );
+    }
+    // The registry itself is another place.
+    let moved = (
+        "certs.d/reg.corp/hosts.toml",
+        "server = \"https://zot.corp/v2/reg\"\noverride_path = true\n",
+    );
+    let run = import(moved.0, moved.1, &["--strict"]);
+    assert_eq!(
+        asked(&run.stdout, "reg.corp/app"),
+        ["https://zot.corp/v2/reg/app"]
+    );
+}
+
+fn import(name: &str, text: &str, options: &[&str]) -> Run {
+    let folder = Folder::new();
+    folder.file(name, text);
+    let (command, path) = match name.split_once('/') {
+        Some((command, _)) => (command, folder.text(command)),
+        None => ("registries-yaml", folder.text(name)),
+    };
+    importer(&["hunter2"]).run(&[&["import", command], options, &[&path]].concat())
+}
+
+/// An entry without its only mirror sends guests to the public registry, which no node of a closed
+/// network asks; and an `Authorization` header went without a word.
+#[test]
+fn a_registry_that_lost_its_only_mirror_is_forbidden() {
+    let header = "header = {Authorization = \"Basic cm9ib3Q6aHVudGVyMg==\"}\n";
+    let host =
+        |address: &str, more: &str| format!("[host.\"{address}\"]\noverride_path = true\n{more}");
+    let server = "server = \"https://registry-1.docker.io\"\n";
+    let lost = host("https://harbor.corp/artifactory/hub", header);
+    let other = host("https://harbor.corp/v2/hub", "");
+    let third = "rewrite = {\"a|b\" = \"c\"}\n";
+    for (text, is_forbidden) in [
+        (lost.clone(), true),
+        (format!("{server}{lost}"), true),
+        (host("https://harbor.corp/v2/Hub", header), true),
+        (
+            host("https://harbor.corp/v2/hub", &format!("{third}{header}")),
+            true,
+        ),
+        (format!("{lost}{other}"), false),
+    ] {
+        let run = import("certs.d/docker.io/hosts.toml", &text, &[]);
+        run.ends(0);
+        run.says(&["left out: ", "its credentials are left out with it"]);
+        let forbids = run.stdout.contains("ca-certs = \"forbidden: ");
+        assert_eq!(forbids, is_forbidden, "{text}{}", run.stdout);
+        if is_forbidden {
+            run.says(&["docker.io is forbidden: the imported file has a mirror asked first"]);
+        }
+        let strict = import("certs.d/docker.io/hosts.toml", &text, &["--strict"]);
+        strict.fails(65, &["left out: "]);
+    }
+    let yaml = "mirrors:\n  docker.io:\n    endpoint: [\"https://m.corp/api\"]\n";
+    let run = import("registries.yaml", yaml, &[]);
+    run.prints(&["[registries.\"docker.io\"]\nca-certs = \"forbidden: "]);
+    import("registries.yaml", yaml, &["--strict"]).ends(65);
+
+    // The mirror's own directory says that it is not asked over plain HTTP.
+    let folder = Folder::new();
+    folder.file(
+        "certs.d/docker.io/hosts.toml",
+        "[host.\"http://m.corp:5000\"]\n",
+    );
+    folder.file(
+        "certs.d/m.corp_5000_/hosts.toml",
+        "server = \"https://m.corp:5000\"\n",
+    );
+    let run = importer(&["hunter2"]).run(&["import", "certs.d", &folder.text("certs.d")]);
+    run.prints(&["[registries.\"docker.io\"]\nca-certs = \"forbidden: "]);
 }

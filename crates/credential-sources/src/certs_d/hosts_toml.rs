@@ -85,15 +85,13 @@ fn own_link(
 }
 
 fn link(address: &str, key: String, host: Host, reader: &mut Reader<'_, '_>) -> Link {
-    let endpoint = match &host.rewrites {
-        Some(_) => Endpoint::parse(address, host.api),
-        None => Err("a rule of \"rewrite\" cannot be said"),
-    };
+    let endpoint = Endpoint::with_rules(address, host.api, host.rewrites.as_deref());
+    let (target, rewrites) = reader.target(&key, "containerd", endpoint);
     Link {
-        target: reader.target(&key, "containerd", endpoint),
+        target,
         key,
         settings: host.settings,
-        rewrites: host.rewrites.unwrap_or_default(),
+        rewrites,
         prefix: None,
     }
 }

@@ -12,6 +12,11 @@ const BLOCKED: &str = "forbidden by the imported file";
 /// The reason where no host is left to ask.
 const NOBODY_LEFT: &str = "forbidden: the imported file has it asked where this document cannot";
 
+/// The reason where the registry itself is left, but none of the mirrors that are asked before it:
+/// guests in a closed network, or with a proxy cache, are not meant to ask it.
+const NO_MIRROR_LEFT: &str =
+    "forbidden: the imported file has a mirror asked first that this document cannot say";
+
 /// An entry in the making.
 #[derive(Debug)]
 pub(super) struct Draft {
@@ -63,12 +68,17 @@ impl Draft {
     /// Takes the mirrors that are asked before the registry itself, and its own settings.
     fn follow(&mut self, links: Vec<Link>, falls_back: bool, report: &mut Report) {
         let mut own: Option<Settings> = None;
+        let mut lost_mirror = false;
         for mut link in links {
             let is_own = match &link.target {
                 Target::Registry => true,
                 // Under other names it is a mirror of its own.
                 Target::Address(endpoint) => link.rewrites.is_empty() && self.is_at(endpoint),
-                Target::Inexpressible => continue,
+                Target::Inexpressible => {
+                    lost_mirror |= own.is_none();
+                    self.tell_credentials(&link.key, &link.settings, report);
+                    continue;
+                }
             };
             if let (true, Target::Address(endpoint)) = (is_own, &link.target) {
                 link.settings.plain_http |= endpoint.is_http;
@@ -96,11 +106,16 @@ impl Draft {
                 (false, Some(_)) => "a mirror is asked before the registry itself, never after it",
             };
             report.lost(&self.entry.source, &link.key, format!("left out: {why}"));
+            self.tell_credentials(&link.key, &link.settings, report);
         }
         self.entry.mirror_fallback = falls_back && own.is_some() && !self.mirrors.is_empty();
         match own {
+            Some(settings) if lost_mirror && self.mirrors.is_empty() => {
+                self.tell_credentials(&self.key, &settings, report);
+                self.forbid(NO_MIRROR_LEFT, report);
+            }
             Some(settings) => self.entry.settings = settings,
-            None if self.mirrors.is_empty() => self.forbid(report),
+            None if self.mirrors.is_empty() => self.forbid(NOBODY_LEFT, report),
             None => {}
         }
         self.write_mirrors();
@@ -111,27 +126,37 @@ impl Draft {
         endpoint.prefix.is_empty() && self.host.as_ref() == Some(&endpoint.host)
     }
 
-    fn forbid(&mut self, report: &mut Report) {
+    fn forbid(&mut self, reason: &'static str, report: &mut Report) {
         self.entry.settings = Settings {
-            roots: Some(Roots::Nobody(NOBODY_LEFT)),
+            roots: Some(Roots::Nobody(reason)),
             ..Settings::default()
         };
-        let text = format!(
-            "{} is forbidden: the file has it asked only where the document cannot",
-            self.entry.name
-        );
+        let text = format!("{} is {reason}", self.entry.name);
         report.lost(&self.entry.source, &self.key, text);
+    }
+
+    /// Says that something was left out with its credentials, if it has any.
+    fn tell_credentials(&self, key: &str, settings: &Settings, report: &mut Report) {
+        if settings.credentials.is_some() {
+            let text = "its credentials are left out with it";
+            report.lost(&self.entry.source, key, text);
+        }
     }
 
     fn write_mirrors(&mut self) {
         self.entry.mirrors = self.mirrors.iter().filter_map(Link::mirror).collect();
     }
 
-    /// Removes the mirrors at these places. Without one there may be no host left to ask.
-    pub(super) fn drop_mirrors(&mut self, places: &[usize], report: &mut Report) {
-        let mut has_part = false;
-        for at in places.iter().rev() {
-            has_part |= self.mirrors.remove(*at).prefix.is_some();
+    /// Removes the mirrors at these places, each lost or not asked by the file's own reader either.
+    /// Without one there may be no host left to ask.
+    pub(super) fn drop_mirrors(&mut self, places: &[(usize, bool)], report: &mut Report) {
+        let (mut has_part, mut lost_mirror) = (false, false);
+        for (at, is_lost) in places.iter().rev() {
+            let link = self.mirrors.remove(*at);
+            self.tell_credentials(&link.key, &link.settings, report);
+            let has_same = self.mirrors.iter().any(|other| other.prefix == link.prefix);
+            has_part |= link.prefix.is_some() && !has_same;
+            lost_mirror |= is_lost;
         }
         self.write_mirrors();
         // Without the mirror of some repositories, those would be asked for at the registry itself.
@@ -139,10 +164,14 @@ impl Draft {
         if places.is_empty() || !is_needed {
             return;
         }
-        if !self.entry.mirror_fallback {
+        let reason = match self.entry.mirror_fallback {
+            false => Some(NOBODY_LEFT),
+            true => (lost_mirror && self.mirrors.is_empty()).then_some(NO_MIRROR_LEFT),
+        };
+        if let Some(reason) = reason {
             self.mirrors.clear();
             self.write_mirrors();
-            self.forbid(report);
+            self.forbid(reason, report);
         }
         self.entry.mirror_fallback &= !self.mirrors.is_empty();
     }
@@ -155,6 +184,11 @@ impl Draft {
     /// Whether nothing may be pulled.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self.entry.settings.roots, Some(Roots::Nobody(_)))
+    }
+
+    /// Whether that is so because the file says so.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.entry.settings.roots == Some(Roots::Nobody(BLOCKED))
     }
 
     /// Whether something in the entry would be lent to a mirror without an entry of its own.

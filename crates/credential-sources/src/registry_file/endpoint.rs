@@ -1,6 +1,6 @@
 //! The address of a host that is asked for images.
 
-use puller_config::RegistryHost;
+use puller_config::{MAX_REWRITES, RegistryHost, RegistryName, Rewrite};
 use url::Url;
 
 use crate::printable;
@@ -15,6 +15,9 @@ pub(crate) struct Endpoint {
     pub(crate) is_http: bool,
     /// What stands before `/v2/`, without a slash at its end; empty in most cases.
     pub(crate) prefix: String,
+    /// What the names of repositories begin with there, as in Harbor's `/v2/PROJECT`, without a
+    /// slash at its end; empty in most cases.
+    below: String,
     /// The host as it was written, with its port where that is not the scheme's.
     pub(crate) authority: String,
     /// Whether the address held a user name or password, which no engine uses.
@@ -53,13 +56,52 @@ impl Endpoint {
         }
         let host = RegistryHost::of_url(&url).ok_or("a URL without a registry's host")?;
         let port = url.port().map_or(String::new(), |port| format!(":{port}"));
+        let (prefix, below) = split(url.path(), api)?;
         Ok(Self {
             is_http: url.scheme() == "http",
-            prefix: prefix(url.path(), api)?,
+            prefix,
+            below,
             authority: format!("{}{port}", url.host_str().unwrap_or_default()),
             had_user: !url.username().is_empty() || url.password().is_some(),
             host,
         })
+    }
+
+    /// Reads an address for which a file has rules for names, `None` where one of them cannot be
+    /// said. Returns the rules that hold there in the document.
+    ///
+    /// # Errors
+    ///
+    /// Why the document cannot say it, as a fragment without a value.
+    pub(crate) fn with_rules(
+        text: &str,
+        api: ApiPath,
+        rules: Option<&[Rewrite]>,
+    ) -> Result<(Self, Vec<Rewrite>), &'static str> {
+        let rules = rules.ok_or("a rule of \"rewrite\" cannot be said")?;
+        let endpoint = Self::parse(text, api)?;
+        if endpoint.below.is_empty() {
+            return Ok((endpoint, rules.to_vec()));
+        }
+        let below = |from: &str, to: &str| {
+            let to = format!("{}/{to}", endpoint.below);
+            Rewrite::parse(from, &to).map_err(|_| "a path and a \"rewrite\" that are too long")
+        };
+        let mut all = Vec::new();
+        for rule in rules {
+            if !is_at_beginning(rule.from()) {
+                return Err(
+                    "beside a path behind \"v2/\", \"rewrite\" needs a \"^\" at the \
+                    beginning and no \"|\"",
+                );
+            }
+            all.push(below(rule.from(), rule.to())?);
+        }
+        all.push(below("^", "")?);
+        match all.len() {
+            ..=MAX_REWRITES => Ok((endpoint, all)),
+            _ => Err("a path behind \"v2/\" beside the most rules of \"rewrite\""),
+        }
     }
 
     /// The address as the document writes a mirror.
@@ -91,14 +133,26 @@ pub(crate) fn shown_address(text: &str) -> String {
     }))
 }
 
-/// What stands before `/v2` in a path.
-fn prefix(path: &str, api: ApiPath) -> Result<String, &'static str> {
+/// What stands before `/v2` in a path, and behind it.
+fn split(path: &str, api: ApiPath) -> Result<(String, String), &'static str> {
     let path = path.trim_end_matches('/');
-    match path.strip_suffix("/v2") {
-        Some(prefix) => Ok(prefix.trim_end_matches('/').to_owned()),
-        None if api == ApiPath::Below => Ok(path.to_owned()),
-        None => Err("an API at another path than \"v2/\""),
+    let (prefix, below) = match (path.strip_suffix("/v2"), api) {
+        (Some(prefix), _) => (prefix, ""),
+        (None, ApiPath::Below) => return Ok((path.to_owned(), String::new())),
+        (None, ApiPath::Exactly) => path
+            .rsplit_once("/v2/")
+            .ok_or("an API at another path than \"v2/\"")?,
+    };
+    if !below.is_empty() && RegistryName::parse(&format!("host/{below}")).is_err() {
+        return Err("a path behind \"v2/\" with which no repository's name begins");
     }
+    Ok((prefix.trim_end_matches('/').to_owned(), below.to_owned()))
+}
+
+/// Whether an expression matches at the beginning of a name only, as far as its first letters tell.
+fn is_at_beginning(from: &str) -> bool {
+    let rest = from.strip_prefix('^');
+    rest.is_some_and(|rest| !rest.starts_with(['*', '+', '?', '{']) && !rest.contains('|'))
 }
 
 #[cfg(test)]
@@ -151,7 +205,9 @@ mod tests {
             assert_eq!((endpoint.url(), endpoint.name()), (url.into(), name.into()));
         }
         for text in [
-            "https://m.corp/v2/proj",
+            "https://m.corp/v2/Proj",
+            "https://m.corp/v2//proj",
+            "https://m.corp/v22/proj",
             "https://m.corp",
             "ftp://m.corp/v2",
             "https:///v2",

@@ -13,8 +13,9 @@ pub(super) enum Holder {
     Present,
     /// This one, which is missing.
     New(Box<Draft>),
-    /// One that is there and does not let it be asked.
-    Refused,
+    /// One that is there and does not let it be asked; and whether the file's own reader would ask
+    /// it all the same.
+    Refused { is_lost: bool },
 }
 
 /// The entry for a mirror of a draft, `None` where it has no address.
@@ -47,7 +48,8 @@ pub(super) fn mirror_entry(
     if let Some(wider) = wider {
         if wider.is_forbidden() {
             lost(forbidden_by(wider));
-            return Some(Holder::Refused);
+            let is_lost = !wider.is_blocked();
+            return Some(Holder::Refused { is_lost });
         }
         lost(format!(
             "images of {} itself are pulled with these settings too, no longer with those of {}",
@@ -70,7 +72,8 @@ fn known_holder(
     let source = &known.entry.source;
     if known.is_forbidden() {
         lost(forbidden_by(known));
-        return Holder::Refused;
+        let is_lost = !known.is_blocked();
+        return Holder::Refused { is_lost };
     }
     let own = &known.entry.settings;
     // The guest takes plain HTTP where certificates are not verified and there is no secret.
@@ -79,7 +82,7 @@ fn known_holder(
         lost(format!(
             "left out: it is asked over plain HTTP, but {source} says that its host is not"
         ));
-        return Holder::Refused;
+        return Holder::Refused { is_lost: true };
     }
     let mut wanted = settings.clone();
     if may_be_plain {

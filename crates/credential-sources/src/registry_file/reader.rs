@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table, Tree, WrongType};
-use puller_config::MAX_DOCUMENT_BYTES;
+use puller_config::{MAX_DOCUMENT_BYTES, Rewrite};
 use zeroize::Zeroizing;
 
 use super::endpoint::Endpoint;
@@ -84,15 +84,16 @@ impl<'r, 'f> Reader<'r, 'f> {
         }
     }
 
-    /// The place that an address names. `engine` is the program that the file is written for.
+    /// The place that an address names, and the rules for names there. `engine` is the program that
+    /// the file is written for.
     pub(crate) fn target(
         &mut self,
         key: &str,
         engine: &str,
-        endpoint: Result<Endpoint, &'static str>,
-    ) -> Target {
+        endpoint: Result<(Endpoint, Vec<Rewrite>), &'static str>,
+    ) -> (Target, Vec<Rewrite>) {
         match endpoint {
-            Ok(endpoint) => {
+            Ok((endpoint, rewrites)) => {
                 if endpoint.had_user {
                     let text = format!(
                         "the user name and password of the address are left out; {engine} does \
@@ -100,11 +101,11 @@ impl<'r, 'f> Reader<'r, 'f> {
                     );
                     self.lost(key, text);
                 }
-                Target::Address(endpoint)
+                (Target::Address(endpoint), rewrites)
             }
             Err(why) => {
                 self.left_out(key, why);
-                Target::Inexpressible
+                (Target::Inexpressible, Vec::new())
             }
         }
     }

@@ -253,7 +253,7 @@ fn host() -> impl Strategy<Value = &'static str> {
 
 fn address() -> impl Strategy<Value = String> {
     let scheme = prop::sample::select(vec!["", "http://", "https://"]);
-    let path = prop::sample::select(vec!["", "/", "/v2", "/x", "/x/v2"]);
+    let path = prop::sample::select(vec!["", "/", "/v2", "/x", "/x/v2", "/v2/x"]);
     (scheme, host(), path).prop_map(|(scheme, host, path)| format!("{scheme}{host}{path}"))
 }
 

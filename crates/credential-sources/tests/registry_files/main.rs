@@ -227,7 +227,7 @@ fn who_is_asked_is_kept() {
         ),
         // Nobody can be asked without asking somebody else than the file says.
         (
-            "server = \"https://m.corp/v2/x\"\noverride_path = true",
+            "server = \"https://m.corp/x\"\noverride_path = true",
             forbidden,
         ),
         (
