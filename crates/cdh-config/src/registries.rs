@@ -6,7 +6,7 @@
 
 use foreign_text::shown;
 use foreign_text::toml::{Field, Table};
-use puller_config::{MAX_MIRRORS, MAX_REGISTRIES, RegistryHost, RegistryName, Rewrite};
+use puller_config::{MAX_REGISTRIES, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
 
 use crate::finding::{Findings, Place};
 use crate::image::UNKNOWN;
@@ -222,8 +222,9 @@ fn way(
         Some(&target.host) == own && target.rewrite.is_none() && target.is_plain == is_plain
     };
     while has_fallback && targets.pop_if(is_next).is_some() {}
-    if let Some(excess) = targets.get(MAX_MIRRORS) {
-        let text = format!("is one of more than {MAX_MIRRORS} places beside the registry");
+    if let Some(excess) = targets.get(MAX_REPOSITORY_MIRRORS) {
+        let text =
+            format!("is one of more than {MAX_REPOSITORY_MIRRORS} places beside the registry");
         findings.problem(excess.place.clone(), text);
         return None;
     }

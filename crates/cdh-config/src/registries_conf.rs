@@ -37,7 +37,7 @@ pub struct Registry<'t> {
 }
 
 /// A `[[registry.mirror]]`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mirror<'t> {
     /// The line, from 1.
     pub line: usize,

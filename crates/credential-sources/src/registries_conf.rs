@@ -45,7 +45,7 @@ pub fn read(bytes: &[u8], source: &str) -> Import {
 }
 
 fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
-    let conf = registries_conf::read(keys);
+    let mut conf = registries_conf::read(keys);
     for Field { key, path, .. } in &conf.others {
         match *key {
             key if SHORT_NAMES.contains(&key) => {
@@ -68,49 +68,46 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             None => reader.unknown(path),
         }
     }
-    let groups = repositories::groups(&conf.registries);
-    let groups: Vec<_> = groups
-        .into_iter()
-        .map(|group| {
-            let checked = group.check(&conf.registries);
-            (group, checked)
-        })
-        .collect();
-    let mut plans = Vec::new();
-    for registry in &conf.registries {
-        let part = groups.iter().find(|(group, _)| group.has(registry));
-        match part {
-            Some((_, Err(why))) => {
-                let key = format!("{} {}", registry.path, printable(prefix_of(registry)));
-                reader.left_out(&key, format!("it is for some repositories, and {why}"));
+    for registry in &mut conf.registries {
+        let by_digest = registry.mirror_by_digest_only;
+        registry.mirrors.retain(|mirror| {
+            let has_part = by_digest || mirror.pull_from_mirror != "tag-only";
+            if !has_part {
+                let key = mirror_key(mirror);
+                reader.note(&key, "has no part: guests pull by digest");
             }
-            Some((_, Ok(()))) => {}
-            None => plans.extend(plan(registry, reader)),
-        }
+            has_part
+        });
     }
-    for (group, checked) in &groups {
-        if checked.is_ok() {
-            add_mirrors(group, &conf.registries, &mut plans, reader);
-        }
+    let (groups, left_out) = repositories::groups(&conf.registries);
+    for (registry, why) in left_out {
+        let key = format!("{} {}", registry.path, printable(prefix_of(registry)));
+        reader.left_out(&key, format!("it is for some repositories, and {why}"));
+    }
+    let registries = conf.registries.iter();
+    let whole = registries.filter(|registry| repositories::split(prefix_of(registry)).is_none());
+    let mut plans: Vec<_> = whole
+        .filter_map(|registry| plan(registry, reader))
+        .collect();
+    for group in &groups {
+        add_mirrors(group, &mut plans, reader);
     }
     plans
 }
 
 /// Puts the mirrors of some repositories of a host into its plan, which perhaps has to be made.
-fn add_mirrors(
-    group: &Group<'_, '_>,
-    registries: &[Registry<'_>],
-    plans: &mut Vec<Plan>,
-    reader: &mut Reader<'_, '_>,
-) {
+fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader<'_, '_>) {
     let Mirrors {
         mut links,
         falls_back,
         own,
-    } = group.mirrors(registries, reader);
-    let is_hosts =
-        |plan: &&mut Plan| RegistryHost::parse(&plan.name).is_ok_and(|host| host == group.host);
-    if let Some(plan) = plans.iter_mut().find(is_hosts) {
+    } = group.mirrors(reader);
+    let of_whole = |plan: &&mut Plan| {
+        group
+            .whole
+            .is_some_and(|whole| plan.name == prefix_of(whole))
+    };
+    if let Some(plan) = plans.iter_mut().find(of_whole) {
         links.append(&mut plan.links);
         plan.links = links;
         plan.falls_back = falls_back;
@@ -151,20 +148,22 @@ fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
         );
         return None;
     };
-    let mut links = Vec::new();
-    for mirror in &registry.mirrors {
-        links.extend(mirror_link(mirror, registry.mirror_by_digest_only, reader));
+    let mirrors = registry.mirrors.iter();
+    let mut links: Vec<_> = mirrors.map(|mirror| mirror_link(mirror, reader)).collect();
+    // The mirrors of a blocked registry are asked all the same.
+    let is_blocked = registry.blocked && links.is_empty();
+    if !registry.blocked {
+        let (target, rewrites) = own_target(prefix, location, &key, registry.insecure, reader);
+        links.push(Link {
+            key: key.clone(),
+            target,
+            settings: insecure(registry.insecure),
+            rewrites,
+            prefix: None,
+        });
     }
-    let (target, rewrites) = own_target(prefix, location, &key, registry.insecure, reader);
-    links.push(Link {
-        key: key.clone(),
-        target,
-        settings: insecure(registry.insecure),
-        rewrites,
-        prefix: None,
-    });
     Some(Plan {
-        is_blocked: registry.blocked,
+        is_blocked,
         ..reader.plan(name, key, links)
     })
 }
@@ -200,21 +199,20 @@ fn own_target(
     }
 }
 
-/// A mirror; `None` where it has no part in pulls by digest.
-fn mirror_link(mirror: &Mirror<'_>, by_digest: bool, reader: &mut Reader<'_, '_>) -> Option<Link> {
-    let key = format!("{} {}", mirror.path, printable(mirror.location));
-    if mirror.pull_from_mirror == "tag-only" && !by_digest {
-        reader.note(&key, "has no part: guests pull by digest");
-        return None;
-    }
+fn mirror_key(mirror: &Mirror<'_>) -> String {
+    format!("{} {}", mirror.path, printable(mirror.location))
+}
+
+fn mirror_link(mirror: &Mirror<'_>, reader: &mut Reader<'_, '_>) -> Link {
+    let key = mirror_key(mirror);
     let (target, rewrites) = host(mirror.location, &key, mirror.insecure, reader);
-    Some(Link {
+    Link {
         target,
         key,
         settings: insecure(mirror.insecure),
         rewrites,
         prefix: None,
-    })
+    }
 }
 
 /// A location, which is a host without a scheme, and perhaps what stands before the names of
@@ -228,6 +226,11 @@ fn host(
     let (address, path) = match location.split_once('/') {
         Some((address, path)) => (address, Some(path)),
         None => (location, None),
+    };
+    // Docker Hub is served under another name than the one that its images carry.
+    let address = match RegistryHost::parse(address) {
+        Ok(host) if host.is_docker_hub() => "registry-1.docker.io",
+        _ => address,
     };
     let rewrite = path.map(registries_conf::below).transpose();
     let endpoint = match rewrite {

@@ -298,6 +298,11 @@ blocked = true
 [[registry]]
 location = \"bad.example:1\"
 blocked = true
+[[registry]]
+location = \"mirrored.example\"
+blocked = true
+[[registry.mirror]]
+location = \"127.0.0.4:1\"
 ";
     let node = Node::new();
     node.file("registries.conf", CONF);
@@ -315,6 +320,8 @@ blocked = true
         ("a.b.bad.example:1", true),
         ("bad.example:1", true),
         ("127.0.0.2:1", false),
+        // Its mirror is asked all the same.
+        ("mirrored.example", false),
     ] {
         let image = format!("docker://{host}/app@sha256:{}", "a".repeat(64));
         let output = Command::new("skopeo")
@@ -331,7 +338,8 @@ blocked = true
             test_command::skip("there is no skopeo");
             return;
         };
-        let is_blocked = String::from_utf8_lossy(&output.stderr).contains("is blocked in");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let is_blocked = told.contains("is blocked in") && !told.contains("Mirrors also failed");
         let host_ = RegistryHost::parse(host).unwrap();
         let is_forbidden = match document.registries.entry_for(&host_) {
             Match::Entry { entry, .. } => entry

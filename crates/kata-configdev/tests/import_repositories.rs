@@ -94,65 +94,195 @@ fn tables_for_some_repositories_become_mirrors_with_a_prefix() {
     run.prints(&["[registries.\"m.corp:5000\"]\ninsecure-skip-verify = true\n"]);
 }
 
-/// Rows: a table that a document cannot say beside the one of `reg.corp/team`, and why.
+/// Rows: a table that a document cannot say beside the one of `reg.corp/team`, why, and whether
+/// that one stays.
 #[test]
-fn what_a_mirror_cannot_say_is_left_out_with_its_reason() {
-    let many = "[[registry.mirror]]\nlocation = \"m.corp\"\n".repeat(9);
-    for (other, expected) in [
+fn what_a_mirror_cannot_say_is_left_out_by_itself_with_its_reason() {
+    let mirror = "[[registry.mirror]]\nlocation = \"m.corp\"\n";
+    let many = mirror.repeat(9);
+    for (other, expected, stays) in [
         (
             "prefix = \"reg.corp/team/app\"\nlocation = \"a.corp\"\n",
             "below the prefix of another",
+            true,
         ),
         (
             "prefix = \"*.corp\"\ninsecure = true\n",
             "a table for a whole domain",
+            false,
         ),
         (
-            "location = \"reg.corp\"\n[[registry.mirror]]\nlocation = \"m.corp\"\n",
+            &format!("location = \"reg.corp\"\n{mirror}"),
             "the table of the whole host has other places",
+            false,
         ),
         (
             "location = \"reg.corp\"\nblocked = true\n",
             "the table of the whole host",
+            false,
         ),
         (
-            "prefix = \"reg.corp/b\"\nlocation = \"reg.corp/b\"\n",
-            "only some of the host's tables",
+            &format!("location = \"reg.corp/b\"\ninsecure = true\n{mirror}"),
+            "the registry itself is reached in one way",
+            true,
         ),
         (
             "prefix = \"reg.corp/b\"\nlocation = \"b.corp\"\nblocked = true\n",
             "blocks whole hosts",
+            true,
+        ),
+        (
+            &format!(
+                "location = \"reg.corp/b\"\nblocked = true\n{mirror}pull-from-mirror = \
+                \"tag-only\"\n"
+            ),
+            "blocks whole hosts",
+            true,
         ),
         (
             "prefix = \"reg.corp:443/b\"\nlocation = \"b.corp\"\n",
             "engines take \":443\" for another name",
+            true,
         ),
         (
             "prefix = \"reg.corp/b\"\nlocation = \"https://b.corp\"\n",
             "one of its places cannot be",
+            true,
         ),
         (
             &format!("prefix = \"reg.corp/b\"\nlocation = \"b.corp\"\n{many}"),
             "at most eight mirrors",
+            true,
         ),
     ] {
         let folder = Folder::new();
-        let text = format!(
-            "[[registry]]\nprefix = \"reg.corp/team\"\nlocation = \"team.corp\"\n\n\
-             [[registry]]\n{other}"
-        );
-        let file = folder.file("registries.conf", text);
-        let arguments = ["import", "registries-conf", "--allow-empty", &file];
-        let run = importer(&["hunter2"]).run(&arguments);
-        run.ends(0);
-        run.says(&[
-            "reg.corp/team: left out: it is for some repositories, and ",
-            expected,
-        ]);
-        assert!(!run.stdout.contains("prefix"), "{}", run.stdout);
-        let strict = [&arguments[..], &["--strict"]].concat();
-        importer(&["hunter2"]).run(&strict).ends(65);
+        let team = "[[registry]]\nprefix = \"reg.corp/team\"\nlocation = \"team.corp\"\n\n";
+        // The first of the file has no precedence.
+        for text in [
+            format!("{team}[[registry]]\n{other}"),
+            format!("[[registry]]\n{other}{team}"),
+        ] {
+            let file = folder.file("registries.conf", text);
+            let arguments = ["import", "registries-conf", "--allow-empty", &file];
+            let run = importer(&["hunter2"]).run(&arguments);
+            run.ends(0);
+            run.says(&["left out: it is for some repositories, and ", expected]);
+            if stays {
+                assert_eq!(
+                    asked(&run.stdout, "reg.corp/team/x"),
+                    ["https://team.corp/v2/x"]
+                );
+            }
+            let prefixes = run.stdout.matches("prefix").count();
+            assert_eq!(prefixes, usize::from(stays), "{}", run.stdout);
+            let strict = [&arguments[..], &["--strict"]].concat();
+            importer(&["hunter2"]).run(&strict).ends(65);
+        }
     }
+}
+
+/// How a table of a disconnected cluster ends.
+#[derive(Clone, Copy)]
+enum End {
+    /// At the registry itself.
+    Here,
+    /// At its mirrors.
+    Blocked,
+    /// At another location.
+    Moved,
+}
+
+/// The tables that OpenShift's machine operator writes, one for each namespace of a registry.
+fn openshift(host: &str, ends: &[End]) -> String {
+    let table = |(number, end): (usize, &End)| {
+        let keys = match end {
+            End::Here => format!("prefix = \"\"\nlocation = \"{host}/ns{number}\"\n"),
+            End::Blocked => format!("location = \"{host}/ns{number}\"\nblocked = true\n"),
+            End::Moved => format!("prefix = \"{host}/ns{number}\"\nlocation = \"moved.corp\"\n"),
+        };
+        format!(
+            "[[registry]]\n{keys}[[registry.mirror]]\n\
+             location = \"mirror.corp:8443/x/ns{number}\"\n\
+             pull-from-mirror = \"digest-only\"\n"
+        )
+    };
+    ends.iter().enumerate().map(table).collect()
+}
+
+/// From nine tables of one host on, none was taken, and of nine that differ in `blocked` none
+/// either.
+#[test]
+fn a_disconnected_clusters_tables_are_all_taken() {
+    use End::{Blocked, Here, Moved};
+    let mixed = [Here, Blocked, Here, Moved].repeat(10);
+    for (host, ends) in [
+        ("registry.redhat.io", &[Here; 9][..]),
+        ("registry.redhat.io", &[Blocked; 9]),
+        ("registry.redhat.io", &[Here; 40]),
+        ("registry.redhat.io", &[Blocked; 40]),
+        ("registry.redhat.io", &mixed),
+        ("docker.io", &mixed[..9]),
+    ] {
+        let folder = Folder::new();
+        let file = folder.file("registries.conf", openshift(host, ends));
+        let run = importer(&["hunter2"]).run(&["import", "registries-conf", "--strict", &file]);
+        run.ends(0);
+        let server = host.replace("docker.io", "registry-1.docker.io");
+        for (number, end) in ends.iter().enumerate() {
+            let mut expected = vec![format!("https://mirror.corp:8443/v2/x/ns{number}/app")];
+            match end {
+                Here => expected.push(format!("https://{server}/v2/ns{number}/app")),
+                Blocked => {}
+                Moved => expected.push("https://moved.corp/v2/app".to_owned()),
+            }
+            let image = format!("{host}/ns{number}/app");
+            assert_eq!(asked(&run.stdout, &image), expected, "{}", run.stdout);
+        }
+        let other = asked(&run.stdout, &format!("{host}/other/app"));
+        assert_eq!(other, [format!("https://{server}/v2/other/app")]);
+    }
+}
+
+/// The table that is one too many is named, and the others stay.
+#[test]
+fn a_registry_has_256_mirrors_and_a_repository_eight() {
+    let import = |text: String, is_strict: bool| {
+        let folder = Folder::new();
+        let file = folder.file("registries.conf", text);
+        let strict = ["--strict"].iter().filter(|_| is_strict).copied();
+        let arguments = ["import", "registries-conf"].into_iter().chain(strict);
+        importer(&["hunter2"]).run(&arguments.chain([&*file]).collect::<Vec<_>>())
+    };
+    let [most, more] = [256, 257].map(|count| openshift("reg.corp", &vec![End::Here; count]));
+    import(most, true).ends(0);
+    import(more.clone(), true).ends(65);
+    let run = import(more, false);
+    run.ends(0);
+    run.says(&[
+        "registry[256] reg.corp/ns256: left out",
+        "at most 256 mirrors",
+    ]);
+    let last = asked(&run.stdout, "reg.corp/ns255/app");
+    assert_eq!(last[0], "https://mirror.corp:8443/v2/x/ns255/app");
+    assert_eq!(
+        asked(&run.stdout, "reg.corp/ns256/app"),
+        ["https://reg.corp/v2/ns256/app"]
+    );
+
+    let mirror = "[[registry.mirror]]\nlocation = \"m.corp\"\n";
+    let table = |count: usize| {
+        let blocked = openshift("reg.corp", &[End::Here]);
+        format!(
+            "{blocked}[[registry]]\nlocation = \"reg.corp/b\"\n{}",
+            mirror.repeat(count)
+        )
+    };
+    let run = import(table(8), true);
+    assert_eq!(asked(&run.stdout, "reg.corp/b/app").len(), 9);
+    import(table(9), true).ends(65);
+    let run = import(table(9), false);
+    run.says(&["registry[1] reg.corp/b: left out", "at most eight mirrors"]);
+    assert_eq!(asked(&run.stdout, "reg.corp/ns0/app").len(), 2);
 }
 
 /// Harbor's and Zot's proxy caches are projects in the path of containerd's hosts. Such a host was

@@ -49,8 +49,12 @@ pub const MAX_NODE_ERROR_BYTES: usize = 1024;
 /// The longest URL of a mirror; its path is put in front of every path that is requested.
 pub const MAX_MIRROR_BYTES: usize = 2048;
 
-/// The most mirrors of an entry: each may be waited for before the next one is asked.
-pub const MAX_MIRRORS: usize = 8;
+/// The most mirrors of an entry: a disconnected OpenShift has one for each namespace of a registry,
+/// some dozens.
+pub const MAX_MIRRORS: usize = 256;
+
+/// The most mirrors of one repository: each may be waited for before the next one is asked.
+pub const MAX_REPOSITORY_MIRRORS: usize = 8;
 
 /// The most rules for names in one list; each is tried on a repository's name.
 pub const MAX_REWRITES: usize = 16;

@@ -1,6 +1,7 @@
 //! Where to ask before the registry itself.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use url::Url;
 
@@ -16,8 +17,8 @@ pub struct Mirror {
     url: Url,
     host: RegistryHost,
     pub(crate) prefix: Option<Box<str>>,
-    /// Its own rules for names, or those of the entry.
-    pub(crate) rewrites: Option<Vec<Rewrite>>,
+    /// Its own rules for names, or those of the entry, which its mirrors share.
+    pub(crate) rewrites: Option<Arc<[Rewrite]>>,
     /// Whether it stands in the list `mirrors`, not in `mirror`.
     pub(crate) is_listed: bool,
 }

@@ -1,10 +1,13 @@
 //! The keys of an entry that say where to ask before the registry itself, read.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use toml::de::DeValue;
 
-use crate::limits::{MAX_MIRRORS, MAX_REWRITES};
+use crate::limits::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, MAX_REWRITES};
 use crate::problem::{Findings, Place};
-use crate::repositories::check_prefix;
+use crate::repositories::{check_prefix, prefixes};
 use crate::section::{Field, Section, wrong_type};
 use crate::{Mirror, Rewrite, Rule};
 
@@ -46,6 +49,9 @@ impl MirrorKeys {
                     .into_iter()
                     .filter_map(|item| listed(item, section, findings));
                 keys.mirrors = mirrors.collect();
+                if let Some(place) = crowded(&keys.mirrors) {
+                    findings.problem(place, Rule::TooManyMirrors);
+                }
             }
             keys.place.get_or_insert(place);
         }
@@ -55,11 +61,29 @@ impl MirrorKeys {
             }
             // A mirror's own rules come in the place of those for all.
             for (_, mirror) in &mut keys.mirrors {
-                mirror.rewrites.get_or_insert_with(|| rules.clone());
+                mirror.rewrites.get_or_insert_with(|| Arc::clone(&rules));
             }
         }
         keys
     }
+}
+
+/// The first mirror whose repositories have too many.
+fn crowded(mirrors: &[(Place, Mirror)]) -> Option<&Place> {
+    let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
+    for (_, mirror) in mirrors {
+        *counts.entry(mirror.prefix()).or_default() += 1;
+    }
+    let has_too_many = |(_, mirror): &&(Place, Mirror)| {
+        let own = mirror.prefix().into_iter().flat_map(prefixes).map(Some);
+        let count: usize = own
+            .chain([None])
+            .filter_map(|prefix| counts.get(&prefix))
+            .sum();
+        count > MAX_REPOSITORY_MIRRORS
+    };
+    let (place, _) = mirrors.iter().find(has_too_many)?;
+    Some(place)
 }
 
 fn parsed(text: &str, place: &Place, findings: &mut Findings) -> Option<Mirror> {
@@ -111,11 +135,11 @@ fn listed<'t, 'i>(
 fn take_rewrites(
     section: &mut Section<'_, '_>,
     findings: &mut Findings,
-) -> Option<(Place, Vec<Rewrite>)> {
+) -> Option<(Place, Arc<[Rewrite]>)> {
     let Field { place, value } = section.take_table_list(REWRITE, findings)?;
     if value.len() > MAX_REWRITES {
         findings.problem(&place, Rule::TooManyRewrites);
-        return Some((place, Vec::new()));
+        return Some((place, Arc::new([])));
     }
     let mut rules = Vec::new();
     for mut section in value {
@@ -132,5 +156,5 @@ fn take_rewrites(
             rules.extend(rule.map_err(|rule| findings.problem(&own, rule)));
         }
     }
-    Some((place, rules))
+    Some((place, rules.into()))
 }

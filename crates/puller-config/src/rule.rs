@@ -7,7 +7,8 @@ use crate::limits::{
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
     MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
     MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REFUSED, MAX_REGISTRIES,
-    MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
+    MAX_REPOSITORY_MIRRORS, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES,
+    MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
 
@@ -411,8 +412,11 @@ pub enum Rule {
     /// `mirror` and `mirrors` in one entry.
     #[error("stands beside \"mirror\"; write one list, or one mirror")]
     MirrorTwice,
-    /// More mirrors than [`MAX_MIRRORS`].
-    #[error("an entry has at most {MAX_MIRRORS} mirrors")]
+    /// More mirrors than [`MAX_MIRRORS`], or than [`MAX_REPOSITORY_MIRRORS`] for one repository.
+    #[error(
+        "an entry has at most {MAX_MIRRORS} mirrors, and {MAX_REPOSITORY_MIRRORS} for one \
+        repository"
+    )]
     TooManyMirrors,
     /// A mirror's table without an address.
     #[error("has no \"url\"")]

@@ -31,9 +31,19 @@ fn no_text_takes_more_than_64_mib() {
         (0..400)
             .map(|n| format!("{n:x}{}=1\n", ".a".repeat(78)))
             .collect(),
+        // Rules that all mirrors of an entry share.
+        (0..20)
+            .map(|n| {
+                let rules = format!("{{from='a',to='{}'}},", "a".repeat(500)).repeat(16);
+                let mirror = |n| format!("{{url='https://m',prefix='{n}'}},");
+                let mirrors: String = (0..256).map(mirror).collect();
+                format!("[registries.r{n}]\nrewrite=[{rules}]\nmirrors=[{mirrors}]\n")
+            })
+            .collect(),
     ];
     for text in &hostile {
-        let _ = Document::parse(text.as_bytes());
+        let parsed = Document::parse(text.as_bytes());
+        assert!(parsed.is_ok() || !text.contains("mirrors"));
     }
     let texts_kib = hostile.iter().map(String::len).sum::<usize>() / 1024;
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -2,25 +2,39 @@
 //! entry.
 //!
 //! An engine goes by the one table with the longest prefix. A document has one entry for a host, so
-//! it can say the same only where the tables do not meet: none is below another, the table of the
-//! whole host has no mirrors of its own, and either all or none of them end at the registry itself.
+//! it can say the same only where the tables do not meet: none is below another, and the table of
+//! the whole host has no mirrors of its own. A table that does not fit is left out by itself.
+//!
+//! A table that is blocked, or moved, does not end at the registry itself. Beside such a one, the
+//! tables that do name the registry as their last mirror, in the place of the entry's fallback.
 
-use puller_config::{MAX_MIRRORS, RegistryHost, RegistryName, Rewrite, is_below};
+use std::collections::BTreeSet;
+
+use puller_config::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
 
 use super::{Mirror, Registry, insecure, mirror_link, prefix_of};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::Link;
 use crate::registry_file::{Reader, Settings};
 
-const TOO_MANY: &str = "a registry has at most eight mirrors";
-
 /// The tables for some repositories of one host.
 pub(super) struct Group<'r, 't> {
-    pub(super) host: RegistryHost,
-    /// The host as the first table has it.
-    written: &'t str,
-    tables: Vec<(&'t str, &'r Registry<'t>)>,
+    host: RegistryHost,
+    tables: Vec<Part<'r, 't>>,
+    /// The table of the whole host.
+    pub(super) whole: Option<&'r Registry<'t>>,
 }
+
+/// A table for some repositories.
+struct Part<'r, 't> {
+    repositories: &'t str,
+    table: &'r Registry<'t>,
+    /// Where these are asked for before the registry itself, if that is asked.
+    places: Vec<Mirror<'t>>,
+}
+
+/// A table that is left out, and why.
+pub(super) type LeftOut<'r, 't> = (&'r Registry<'t>, &'static str);
 
 /// What they become.
 pub(super) struct Mirrors {
@@ -32,170 +46,201 @@ pub(super) struct Mirrors {
 }
 
 /// The host and the first segments of the names that a prefix is for.
-fn split(prefix: &str) -> Option<(RegistryHost, &str)> {
+pub(super) fn split(prefix: &str) -> Option<(RegistryHost, &str)> {
     let (host, repositories) = prefix.split_once('/')?;
     let name = RegistryName::parse(prefix).ok()?;
     name.repositories()?;
     Some((RegistryHost::parse(host).ok()?, repositories))
 }
 
-/// The tables that are for some repositories, by host.
-pub(super) fn groups<'r, 't>(registries: &'r [Registry<'t>]) -> Vec<Group<'r, 't>> {
+/// The tables that are for some repositories, by host, and those of them that a document cannot say
+/// beside the others.
+pub(super) fn groups<'r, 't>(
+    registries: &'r [Registry<'t>],
+) -> (Vec<Group<'r, 't>>, Vec<LeftOut<'r, 't>>) {
     let mut groups: Vec<Group<'r, 't>> = Vec::new();
     for registry in registries {
         let Some((host, repositories)) = split(prefix_of(registry)) else {
             continue;
         };
+        let part = Part::new(repositories, registry);
         match groups.iter_mut().find(|group| group.host == host) {
-            Some(group) => group.tables.push((repositories, registry)),
+            Some(group) => group.tables.push(part),
             None => groups.push(Group {
                 host,
-                written: prefix_of(registry).split('/').next().unwrap_or_default(),
-                tables: vec![(repositories, registry)],
+                tables: vec![part],
+                whole: None,
             }),
         }
     }
-    groups
+    for registry in registries {
+        let Ok(host) = RegistryHost::parse(prefix_of(registry)) else {
+            continue;
+        };
+        let group = groups.iter_mut().find(|group| group.host == host);
+        if let Some(group) = group {
+            group.whole.get_or_insert(registry);
+        }
+    }
+    let mut left_out = Vec::new();
+    for group in &mut groups {
+        group.take_out(registries, &mut left_out);
+    }
+    groups.retain(|group| !group.tables.is_empty());
+    (groups, left_out)
 }
 
 impl<'r, 't> Group<'r, 't> {
-    /// The host's name in the document.
+    /// The host's name in the document, as the first table has it.
     pub(super) fn name(&self) -> String {
-        self.written.to_owned()
+        let prefix = prefix_of(self.tables[0].table);
+        prefix.split('/').next().unwrap_or_default().to_owned()
     }
 
-    /// Whether a table is one of these.
-    pub(super) fn has(&self, registry: &Registry<'_>) -> bool {
+    fn take_out(&mut self, registries: &[Registry<'_>], left_out: &mut Vec<LeftOut<'r, 't>>) {
+        let obstacle = self.obstacle(registries);
+        let mut take_out = |part: &Part<'r, 't>, why: Option<&'static str>| {
+            left_out.extend(why.map(|why| (part.table, why)));
+            why.is_none()
+        };
+        let own_insecure = self.whole.is_some_and(|whole| whole.insecure);
         self.tables
-            .iter()
-            .any(|(_, known)| known.path == registry.path)
+            .retain(|part| take_out(part, obstacle.or_else(|| part.obstacle(own_insecure))));
+        let prefixes: BTreeSet<_> = self.tables.iter().map(|part| part.repositories).collect();
+        let mut seen = BTreeSet::new();
+        let is_mixed = self.is_mixed();
+        let mut left = MAX_MIRRORS;
+        self.tables.retain_mut(|part| {
+            let name = part.repositories;
+            let is_below = name
+                .match_indices('/')
+                .any(|(at, _)| prefixes.contains(&name[..at]));
+            if is_mixed && part.ends_here() && !part.places.is_empty() {
+                part.places.push(part.place(prefix_of(part.table)));
+            }
+            let why = match part.places.len() {
+                _ if is_below || !seen.insert(name) => {
+                    Some("it is below the prefix of another table, which a mirror cannot leave")
+                }
+                count if count > MAX_REPOSITORY_MIRRORS => {
+                    Some("a repository has at most eight mirrors")
+                }
+                count if count > left => Some("a registry has at most 256 mirrors"),
+                count => {
+                    left -= count;
+                    None
+                }
+            };
+            take_out(part, why)
+        });
     }
 
-    /// Why a document cannot say what these tables say, beside all others.
-    ///
-    /// # Errors
-    ///
-    /// The reason, as a fragment.
-    pub(super) fn check(&self, registries: &[Registry<'_>]) -> Result<(), &'static str> {
-        if self.tables.len() > MAX_MIRRORS {
-            return Err(TOO_MANY);
-        }
-        let whole = self.whole(registries);
-        if whole.is_some_and(|whole| whole.blocked || !whole.mirrors.is_empty() || !is_own(whole)) {
-            return Err("the table of the whole host has other places or is blocked");
+    /// Why a document cannot say any of the tables.
+    fn obstacle(&self, registries: &[Registry<'_>]) -> Option<&'static str> {
+        let is_other =
+            |whole: &Registry<'_>| whole.blocked || !whole.mirrors.is_empty() || !is_own(whole);
+        if self.whole.is_some_and(is_other) {
+            return Some("the table of the whole host has other places or is blocked");
         }
         let name = self.host.name();
         let covers = |registry: &Registry<'_>| {
             let domain = prefix_of(registry).strip_prefix('*');
             domain.is_some_and(|domain| name.ends_with(domain))
         };
-        if registries.iter().any(covers) {
-            return Err("a table for a whole domain holds for the host's other repositories");
-        }
-        let with_port = |(_, table): &(&str, &Registry<'_>)| {
-            let host = prefix_of(table).split('/').next();
-            host.is_some_and(|host| host.ends_with(":443"))
-        };
-        if self.tables.iter().any(with_port) {
-            return Err(
-                "engines take \":443\" for another name than none, and a document does not",
-            );
-        }
-        let mut places = 0;
-        for (at, (repositories, table)) in self.tables.iter().enumerate() {
-            let others = self
-                .tables
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at);
-            if others
-                .into_iter()
-                .any(|(_, (other, _))| is_below(repositories, other))
-            {
-                return Err("it is below the prefix of another table, which a mirror cannot leave");
-            }
-            if table.blocked {
-                return Err("a document blocks whole hosts only");
-            }
-            if is_own(table) != is_own(self.tables[0].1) {
-                return Err("only some of the host's tables end at the registry itself");
-            }
-            let own_insecure = whole.is_some_and(|whole| whole.insecure);
-            if is_own(table) && table.insecure != own_insecure {
-                return Err("the registry itself is reached in one way");
-            }
-            let own = (!is_own(table)).then_some(table.location);
-            for location in table
-                .mirrors
-                .iter()
-                .map(|mirror| mirror.location)
-                .chain(own)
-            {
-                places += 1;
-                if !self.is_elsewhere(location, repositories) {
-                    return Err("one of its places cannot be said");
-                }
-            }
-        }
-        match places {
-            ..=MAX_MIRRORS => Ok(()),
-            _ => Err(TOO_MANY),
-        }
+        registries
+            .iter()
+            .any(covers)
+            .then_some("a table for a whole domain holds for the host's other repositories")
     }
 
-    /// The mirrors of tables that were checked. Findings about them go to the reader.
-    pub(super) fn mirrors(
-        &self,
-        registries: &[Registry<'_>],
-        reader: &mut Reader<'_, '_>,
-    ) -> Mirrors {
+    /// Whether only some of the tables end at the registry itself.
+    fn is_mixed(&self) -> bool {
+        let mut ends = self.asked().map(Part::ends_here);
+        let first = ends.next();
+        ends.any(|end| Some(end) != first)
+    }
+
+    /// Those that are asked for anywhere else.
+    fn asked(&self) -> impl Iterator<Item = &Part<'r, 't>> {
+        self.tables.iter().filter(|part| !part.places.is_empty())
+    }
+
+    /// The mirrors of the tables. Findings about them go to the reader.
+    pub(super) fn mirrors(&self, reader: &mut Reader<'_, '_>) -> Mirrors {
         let mut links = Vec::new();
-        for (repositories, table) in &self.tables {
-            let own = (!is_own(table)).then(|| Mirror {
-                line: table.line,
-                path: format!("{}.location", table.path),
-                location: table.location,
-                insecure: table.insecure,
-                pull_from_mirror: "",
-            });
-            for mirror in table.mirrors.iter().chain(&own) {
-                let Some(mut link) = mirror_link(mirror, table.mirror_by_digest_only, reader)
-                else {
-                    continue;
-                };
-                link.rewrites = rewrite(mirror.location, repositories).into_iter().collect();
-                link.prefix = Some((*repositories).to_owned());
+        for part in &self.tables {
+            for place in &part.places {
+                let mut link = mirror_link(place, reader);
+                link.rewrites = rewrite(place.location, part.repositories)
+                    .into_iter()
+                    .collect();
+                link.prefix = Some(part.repositories.to_owned());
                 links.push(link);
             }
         }
         Mirrors {
             links,
-            falls_back: is_own(self.tables[0].1),
-            own: insecure(self.whole(registries).is_some_and(|whole| whole.insecure)),
+            falls_back: self.asked().all(Part::ends_here),
+            own: insecure(self.whole.is_some_and(|whole| whole.insecure)),
         }
-    }
-
-    /// The table of the whole host.
-    pub(super) fn whole<'a, 'b>(&self, registries: &'a [Registry<'b>]) -> Option<&'a Registry<'b>> {
-        let is_whole = |registry: &&Registry<'_>| {
-            RegistryHost::parse(prefix_of(registry)).is_ok_and(|host| host == self.host)
-        };
-        registries.iter().find(is_whole)
-    }
-
-    /// Whether a location can be said, and is another place than the registry's own.
-    fn is_elsewhere(&self, location: &str, repositories: &str) -> bool {
-        let (address, path) = location.split_once('/').unwrap_or((location, ""));
-        let endpoint = Endpoint::parse(address, ApiPath::Below);
-        let is_plain = !location.contains("://") && !location.contains('@');
-        let is_own = path == repositories;
-        is_plain
-            && endpoint.is_ok_and(|endpoint| !is_own || endpoint.host != self.host)
-            && (path == repositories || rewrite(location, repositories).is_some())
     }
 }
 
-/// Whether a table ends at the registry itself, under the same names.
+impl<'r, 't> Part<'r, 't> {
+    fn new(repositories: &'t str, table: &'r Registry<'t>) -> Self {
+        let mut part = Self {
+            repositories,
+            table,
+            places: table.mirrors.clone(),
+        };
+        if !is_own(table) && !table.blocked {
+            part.places.push(part.place(table.location));
+        }
+        part
+    }
+
+    /// The table's own location, or its prefix, as a mirror.
+    fn place(&self, location: &'t str) -> Mirror<'t> {
+        Mirror {
+            line: self.table.line,
+            path: format!("{}.location", self.table.path),
+            location,
+            insecure: self.table.insecure,
+            pull_from_mirror: "",
+        }
+    }
+
+    /// Why a document cannot say it.
+    fn obstacle(&self, own_insecure: bool) -> Option<&'static str> {
+        let host = prefix_of(self.table).split('/').next();
+        if host.is_some_and(|host| host.ends_with(":443")) {
+            Some("engines take \":443\" for another name than none, and a document does not")
+        } else if self.table.blocked && self.places.is_empty() {
+            Some("a document blocks whole hosts only")
+        } else if self.ends_here() && self.table.insecure != own_insecure {
+            Some("the registry itself is reached in one way")
+        } else {
+            let mut places = self.places.iter();
+            let all = places.all(|place| can_be_said(place.location, self.repositories));
+            (!all).then_some("one of its places cannot be said")
+        }
+    }
+
+    /// Whether the registry itself is asked, under the same names.
+    fn ends_here(&self) -> bool {
+        is_own(self.table) && !self.table.blocked
+    }
+}
+
+fn can_be_said(location: &str, repositories: &str) -> bool {
+    let (address, path) = location.split_once('/').unwrap_or((location, ""));
+    !location.contains("://")
+        && !location.contains('@')
+        && Endpoint::parse(address, ApiPath::Below).is_ok()
+        && (path == repositories || rewrite(location, repositories).is_some())
+}
+
+/// Whether a table's own location is the registry itself, under the same names.
 fn is_own(table: &Registry<'_>) -> bool {
     table.location.is_empty() || table.location == prefix_of(table)
 }

@@ -1,6 +1,6 @@
 //! An entry in the making.
 
-use puller_config::{MAX_MIRRORS, RegistryHost, RegistryName};
+use puller_config::{MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName};
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};
@@ -72,8 +72,11 @@ impl Draft {
         for mut link in links {
             let is_own = match &link.target {
                 Target::Registry => true,
-                // Under other names it is a mirror of its own.
-                Target::Address(endpoint) => link.rewrites.is_empty() && self.is_at(endpoint),
+                // Under other names, or for some repositories, it is a mirror of its own.
+                Target::Address(endpoint) => {
+                    let is_plain = link.rewrites.is_empty() && link.prefix.is_none();
+                    is_plain && self.is_at(endpoint)
+                }
                 Target::Inexpressible => {
                     lost_mirror |= own.is_none();
                     self.tell_credentials(&link.key, &link.settings, report);
@@ -96,7 +99,10 @@ impl Draft {
                     }
                     "the registry itself is reached in one way, the first one that the file has"
                 }
-                (false, None) if self.mirrors.len() < MAX_MIRRORS => {
+                // Those of some repositories were counted by the file's reader.
+                (false, None)
+                    if link.prefix.is_some() || self.mirrors.len() < MAX_REPOSITORY_MIRRORS =>
+                {
                     self.mirrors.push(link);
                     continue;
                 }

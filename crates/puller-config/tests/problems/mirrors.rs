@@ -45,15 +45,43 @@ fn roots_and_mirrors_are_checked_by_key() {
 #[test]
 fn lists_of_mirrors_are_checked_by_key() {
     let url = "{url = 'https://m'}";
+    let below = "{url = 'https://m', prefix = 'a/b'}";
+    let other = "{url = 'https://m', prefix = 'a/bc'}";
+    let each = |count: usize| {
+        let item = |number| format!("{{url = 'https://m', prefix = 'n{number}'}},");
+        format!("mirrors = [{}]", (0..count).map(item).collect::<String>())
+    };
     let rule = "{from = 'a', to = 'b'}";
     for (keys, expected) in [
         (
             "mirror = 'https://m'\nmirrors = ['https://m']".to_owned(),
             "line 3: registries.r.mirrors: stands beside \"mirror\"",
         ),
+        (format!("mirrors = [{}]", [url; 8].join(",")), ""),
         (
             format!("mirrors = [{}]", [url; 9].join(",")),
-            "line 2: registries.r.mirrors: an entry has at most 8 mirrors",
+            "line 2: registries.r.mirrors, item 1: an entry has at most 256 mirrors, and 8 for one \
+            repository",
+        ),
+        (each(256), ""),
+        (
+            each(257),
+            "line 2: registries.r.mirrors: an entry has at most 256 mirrors",
+        ),
+        // Those of a repository are also those of what it is below.
+        (
+            format!(
+                "mirrors = [{}]",
+                [url, below, other, below].repeat(4)[..11].join(",")
+            ),
+            "",
+        ),
+        (
+            format!(
+                "mirrors = [{}]",
+                [url, below, other, below].repeat(4)[..12].join(",")
+            ),
+            "line 2: registries.r.mirrors, item 2: an entry has at most 256 mirrors",
         ),
         (
             "mirrors = 'https://m'".into(),
@@ -104,6 +132,11 @@ fn lists_of_mirrors_are_checked_by_key() {
             "line 3: registries.r.rewrite, item 1.x: unknown key",
         ),
     ] {
+        if expected.is_empty() {
+            let text = format!("[registries.r]\n{keys}");
+            assert!(Document::parse(text.as_bytes()).is_ok(), "{keys}");
+            continue;
+        }
         let found = entry(&keys);
         assert!(found.starts_with(expected), "{keys}\n{found}");
     }
