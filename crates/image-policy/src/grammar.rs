@@ -2,7 +2,8 @@
 //!
 //! What containers/image refuses is refused here: unknown members, empty lists, also under a scope
 //! or transport that has nothing to do with any image. What it takes and never fulfils is taken
-//! too, and refuses the images that it is for.
+//! too, and refuses the images that it is for. A scope that no image can have is refused, where
+//! containers/image passes over it: it may be the one that was meant to reject.
 
 mod identity;
 mod requirement;
@@ -37,6 +38,7 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
         dialect,
         remarks: Vec::new(),
         scopes: BTreeMap::new(),
+        of_no_image: Vec::new(),
         keys: 0,
         open_tags: Vec::new(),
         demanding_tags: BTreeSet::new(),
@@ -53,6 +55,9 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
             reader.transport(name, &transport)?;
         }
     }
+    if !reader.of_no_image.is_empty() {
+        return Err(InvalidPolicy::Scopes(reader.of_no_image));
+    }
     reader.remark_open_tags(&requirements);
     Ok(Policy::new(requirements, reader.scopes, reader.remarks))
 }
@@ -64,10 +69,18 @@ fn is_open(requirements: &[Requirement]) -> bool {
     requirements.iter().all(|one| *one == Requirement::Accept)
 }
 
+/// The namespace that a scope is for, where it may be meant as the short name of an image.
+fn hub_namespace(spelling: &str) -> Option<&str> {
+    let name = spelling.strip_prefix("docker.io/")?;
+    (!name.contains('/') && name != "library").then_some(name)
+}
+
 struct Reader {
     dialect: Dialect,
     remarks: Vec<Remark>,
     scopes: BTreeMap<String, Entry>,
+    /// The scopes that no image can have, and why.
+    of_no_image: Vec<Remark>,
     /// How many keys there are.
     keys: usize,
     /// The scopes of tags that demand nothing, by their repository, with a remark for each.
@@ -78,11 +91,7 @@ struct Reader {
 
 impl Reader {
     fn remark(&mut self, node: &Node<'_, '_>, words: impl Into<String>) {
-        self.remarks.push(Remark {
-            path: node.path().to_owned(),
-            line: node.line(),
-            words: words.into(),
-        });
+        self.remarks.push(node.remark(words));
     }
 
     fn transport(&mut self, name: &str, transport: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
@@ -106,7 +115,7 @@ impl Reader {
             }
             match scope::read(text, self.dialect) {
                 Ok(scope) => self.scope(scope, text, requirements, &node)?,
-                Err(reason) => self.remark(&node, format!("is a scope of no image: it {reason}")),
+                Err(reason) => self.of_no_image.push(node.remark(reason)),
             }
         }
         Ok(())
@@ -122,15 +131,18 @@ impl Reader {
         let is = |want: &Requirement| requirements.iter().all(|one| one == want);
         match scope.tag_of {
             Some(repository) if is(&Requirement::Accept) => {
-                let remark = Remark {
-                    path: node.path().to_owned(),
-                    line: node.line(),
-                    words: String::new(),
-                };
-                self.open_tags.push((repository, remark));
+                self.open_tags.push((repository, node.remark("")));
             }
             Some(repository) => _ = self.demanding_tags.insert(repository),
             None => {}
+        }
+        if let Some(name) = hub_namespace(&scope.spelling) {
+            let words = format!(
+                "is for the images of a namespace of Docker Hub, docker.io/{name}/...; the \
+                official image {name} is docker.io/library/{name}, and of a namespace name each \
+                repository"
+            );
+            self.remark(node, words);
         }
         let written = written.to_owned();
         // Two tags of one digest, in the policies of Confidential Containers: both must hold.

@@ -4,6 +4,8 @@ use foreign_text::json::{JsonError, Kind, Object, Value};
 use foreign_text::position::Lines;
 use foreign_text::shown;
 
+use crate::remark::Remark;
+
 /// How much of a foreign name a message shows, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -24,6 +26,19 @@ pub enum InvalidPolicy {
         /// What is wrong and what to do; never a value.
         problem: String,
     },
+    /// Scopes that no image can have, all of them: a wider scope, or the default, would decide for
+    /// the images that they are meant for.
+    #[error(
+        "the policy is not valid: it has scopes that no image can have, so that a wider one would \
+        decide: {}",
+        listed(.0)
+    )]
+    Scopes(Vec<Remark>),
+}
+
+fn listed(scopes: &[Remark]) -> String {
+    let scopes: Vec<_> = scopes.iter().map(ToString::to_string).collect();
+    scopes.join("; and ")
 }
 
 /// A value and its place.
@@ -67,6 +82,14 @@ impl<'v, 't> Node<'v, 't> {
             path: self.path().to_owned(),
             line: self.line(),
             problem: problem.into(),
+        }
+    }
+
+    pub(crate) fn remark(&self, words: impl Into<String>) -> Remark {
+        Remark {
+            path: self.path().to_owned(),
+            line: self.line(),
+            words: words.into(),
         }
     }
 

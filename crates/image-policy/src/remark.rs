@@ -1,4 +1,4 @@
-//! What a policy says legally and probably does not mean.
+//! What a policy says and probably does not mean.
 
 use std::fmt;
 

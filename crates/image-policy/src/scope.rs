@@ -24,8 +24,7 @@ pub(crate) struct Scope {
 ///
 /// # Errors
 ///
-/// Why the text stands for no image, with what to write; it is legal nevertheless, as in
-/// containers/image.
+/// Why the text stands for no image, with what to write.
 pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Scope, String> {
     let plain = |spelling: String| Scope {
         spelling,
@@ -36,6 +35,9 @@ pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Scope, String> {
     }
     if let Some(domain) = text.strip_prefix("*.") {
         return read_wildcard(domain).map(plain);
+    }
+    if text.contains("://") {
+        return Err("has a scheme; write what follows it".to_owned());
     }
     let (host, path) = match text.split_once('/') {
         Some((host, path)) => (host, Some(path)),
@@ -87,7 +89,11 @@ fn read_path(registry: &RegistryHost, path: &str, dialect: Dialect) -> Result<Sc
         None => (name, None),
     };
     if !is_repository_path(repository) {
-        return Err("is no repository or namespace behind the host".to_owned());
+        return Err(
+            "has no repository or namespace behind the host; write one in small letters, \
+                    without \"*\" and without \"/\" at its end: a namespace is for all below it"
+                .to_owned(),
+        );
     }
     let is_image = tag.is_some() || digest.is_some();
     if is_image && registry.is_docker_hub() && !repository.contains('/') {

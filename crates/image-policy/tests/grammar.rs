@@ -233,14 +233,141 @@ fn what_is_not_verified_is_taken_and_said() {
     }
 }
 
+/// A policy that accepts anything but what these scopes reject.
+fn rejecting(scopes: &[&str]) -> String {
+    let scopes: Vec<_> = scopes
+        .iter()
+        .map(|scope| format!(r#""{scope}":[{{"type":"reject"}}]"#))
+        .collect();
+    let scopes = scopes.join(",\n");
+    format!(
+        r#"{{"default":[{{"type":"insecureAcceptAnything"}}],"transports":{{"docker":{{
+{scopes}}}}}}}"#
+    )
+}
+
+/// Where the scope that was meant to reject is for nothing, a wider one would let everything run:
+/// such a policy is refused, with all of its scopes of that kind.
 #[test]
-fn scopes_of_no_image_and_open_doors_are_remarked() {
+fn scopes_that_no_image_can_have_refuse_the_policy_all_at_once() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let short = format!("r.test/prod/app@{}", &digest[..70]);
+    let both = format!("r.test/prod/app:1@{digest}");
+    let official = format!("docker.io/tiny@{digest}");
+    let scopes = [
+        ("r.test/prod/*", "no repository or namespace"),
+        ("r.test/Prod", "no repository or namespace"),
+        ("r.test/prod/", "no repository or namespace"),
+        ("r.test/prod//app", "no repository or namespace"),
+        ("https://r.test/prod", "has a scheme"),
+        ("docker://r.test/prod", "has a scheme"),
+        ("//r.test/prod", "begins with no registry"),
+        ("r.test/prod/app:", "has no tag"),
+        ("r.test:port/prod", "names no host"),
+        ("r.test:5000:1", "names no host"),
+        (".test", "names no host"),
+        ("r.*.test", "names no host"),
+        ("*.r.test:5000", "is a wildcard with a port"),
+        ("*.r.test/prod", "names no domain"),
+        ("*", "begins with no registry"),
+        ("prod/app", "begins with no registry"),
+        ("docker.io/tiny:1", "write docker.io/library/"),
+        ("index.docker.io/tiny:1", "write docker.io/library/"),
+        (&official, "write docker.io/library/"),
+        (&short, "has no digest"),
+        (&both, "has a tag and a digest"),
+    ];
+    let alone = |(scope, words): &(&str, &str)| {
+        let error = parse(&rejecting(&["r.test", scope])).unwrap_err();
+        assert!(error.contains("(line 3) "), "{scope}: {error}");
+        assert!(error.contains(words), "{scope}: {error}");
+        assert!(!error.contains("(line 2)"), "{scope}: {error}");
+    };
+    scopes.iter().for_each(alone);
+    let all = rejecting(&scopes.map(|(scope, _)| scope));
+    let error = parse(&all).unwrap_err();
+    assert!(error.contains("the policy is not valid: "), "{error}");
+    for (index, (scope, words)) in scopes.iter().enumerate() {
+        let line = format!("(line {}) ", index + 2);
+        let said = error.split(&line).nth(1);
+        assert!(
+            said.is_some_and(|said| said.contains(words)),
+            "{scope}: {error}"
+        );
+    }
+    // Scopes of other transports are for no image in any case.
+    parse(&all.replace("docker\"", "of-tomorrow\"")).unwrap();
+}
+
+/// What containers-policy.json(5) has, and what distributions and Confidential Containers ship.
+#[test]
+fn scopes_that_an_image_can_have_are_taken() {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let by_digest = format!("registry.test:5000/team/deep/app@{digest}");
+    for scope in [
+        "",
+        "*.test",
+        "*.registry.test",
+        "*.0.2.1",
+        "*.io",
+        "docker.io",
+        "docker.io/library",
+        "docker.io/library/tiny",
+        "docker.io/library/tiny:1",
+        "docker.io/openshift",
+        "index.docker.io/library/tiny",
+        "registry.test",
+        "Registry.TEST.:443/team",
+        "registry.test:5000",
+        "registry.test:5000/team/deep/app:1.0",
+        &by_digest,
+        "localhost:5000/app",
+        "[::1]:5000/app",
+        "192.0.2.1/app",
+        "my_host.test/a__b/c-d.e",
+        "ghcr.io/confidential-containers/test-container-image-rs",
+        "quay.io/kata-containers/confidential-containers:cosign-signed",
+        "quay.io/prometheus",
+        "nvcr.io/nim/meta",
+        "registry.access.redhat.com",
+        "registry.suse.com/bci",
+    ] {
+        let text = rejecting(&[scope]);
+        for dialect in [Dialect::Containers, Dialect::Coco] {
+            let policy = Policy::parse(text.as_bytes(), dialect);
+            assert_eq!(policy.map(|policy| policy.scope_count()), Ok(1), "{scope}");
+        }
+    }
+}
+
+/// A short name of Docker Hub, which stands for another image than it seems to.
+#[test]
+fn a_namespace_of_docker_hub_is_remarked() {
+    for (scope, is_remarked) in [
+        ("docker.io/tiny", true),
+        ("index.docker.io/tiny", true),
+        ("docker.io/library", false),
+        ("docker.io/library/tiny", false),
+        ("docker.io", false),
+        ("registry.test/tiny", false),
+    ] {
+        let text = rejecting(&[scope]).replace("insecureAcceptAnything", "reject");
+        let policy = parse(&text).unwrap();
+        let remarks: Vec<_> = policy.remarks().iter().map(ToString::to_string).collect();
+        assert_eq!(remarks.len(), usize::from(is_remarked), "{remarks:?}");
+        for remark in remarks {
+            assert!(remark.contains("docker.io/library/tiny"), "{remark}");
+        }
+    }
+}
+
+#[test]
+fn open_doors_are_remarked() {
     let signed =
         r#"[{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"matchRepository"}}]"#;
     let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
     let text = format!(
         r#"{{"default":[{{"type":"reject"}}],"transports":{{"docker":{{
-            "team/app":{signed},"*":{signed},
             "r.test/app:1":{signed},"r.test/app:dev":{accept},"r.test/other:dev":{accept},
             "r.open/a":{accept},"r.open/a/b:dev":{accept},"":{accept}}},
             "atomic":{{"":{accept}}}}}}}"#
@@ -254,8 +381,6 @@ fn scopes_of_no_image_and_open_doors_are_remarked() {
     assert_eq!(
         paths,
         [
-            "transports.docker.\"team/app\"",
-            "transports.docker.\"*\"",
             "transports.docker.\"\"",
             "transports.atomic",
             "transports.docker.\"r.test/app:dev\"",

@@ -17,7 +17,7 @@ const POLICY: &str = r#"{
     "registry.corp/team": [{"type": "sigstoreSigned", "keyPath": "/k.pub"}],
     "registry.corp/team/app:1.0": [{"type": "sigstoreSigned", "keyPaths": ["/a", "/b"],
       "signedIdentity": {"type": "matchRepository"}}],
-    "team": [{"type": "insecureAcceptAnything"}]
+    "docker.io/team": [{"type": "insecureAcceptAnything"}]
   }}
 }"#;
 
@@ -29,8 +29,20 @@ fn a_policy_is_checked() {
     checked.succeeds();
     checked.prints(&[
         "warning: transports.docker.\"registry.corp/team\"[0] (line 4) has no signedIdentity",
-        "warning: transports.docker.team (line 7) is a scope of no image",
-        "policy.json: valid, 2 scopes and the default\n",
+        "warning: transports.docker.\"docker.io/team\" (line 7) is for the images of a namespace",
+        "policy.json: valid, 3 scopes and the default\n",
+    ]);
+    // The scopes that were meant to reject are for nothing: both are named.
+    let wrong = POLICY
+        .replace("registry.corp/team/app:1.0", "registry.corp/prod/*")
+        .replace("docker.io/team", "https://registry.corp");
+    let wrong = folder.file("scopes.json", wrong);
+    let refused = run(&["policy", "check", &wrong]);
+    refused.ends(65);
+    refused.prints(&[
+        "problem: the policy is not valid: it has scopes that no image can have",
+        "transports.docker.\"registry.corp/prod/*\" (line 5) has no repository",
+        "transports.docker.\"https://registry.corp\" (line 7) has a scheme",
     ]);
     let wrong = folder.file("wrong.json", POLICY.replace("keyPaths", "keyPats"));
     let refused = run(&["policy", "check", &wrong]);
@@ -61,7 +73,7 @@ fn the_scope_that_decides_is_explained() {
     explain("busybox").prints(&["the default asks for\n", "what no image has (reject)\n"]);
     explain("https://busybox").ends(64);
     // What `check` says of such a scope, for the one image.
-    let open = POLICY.replace("\"team\"", "\"registry.corp/tool:dev\"");
+    let open = POLICY.replace("\"docker.io/team\"", "\"registry.corp/tool:dev\"");
     let path = folder.file("open.json", open);
     let explain = |image: &str| run(&["policy", "explain", &path, image]);
     let tag = explain("registry.corp/tool:dev");

@@ -1,6 +1,7 @@
 //! A policy and the name that it is asked about, written as others read them: what is odd about
 //! them is taken away, so that they can be judged again.
 
+use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use puller_config::RegistryHost;
 use serde_json::{Map, Value, json};
@@ -95,6 +96,20 @@ impl Written {
         let scopes = self.scopes()?;
         let count = scopes.len();
         scopes.retain(|scope, _| !is_other(scope));
+        (scopes.len() != count).then_some(self)
+    }
+
+    /// The same without the scopes that no image can have. Nothing where there are none.
+    pub(crate) fn without_scopes_of_no_image(mut self) -> Option<Self> {
+        let is_of_none = |scope: &String| {
+            let alone = json!({"default": [{"type": "reject"}], "transports": {"docker": {
+                scope: [{"type": "reject"}],
+            }}});
+            Policy::parse(alone.to_string().as_bytes(), Dialect::Containers).is_err()
+        };
+        let scopes = self.scopes()?;
+        let count = scopes.len();
+        scopes.retain(|scope, _| !is_of_none(scope));
         (scopes.len() != count).then_some(self)
     }
 

@@ -6,6 +6,7 @@ mod hub;
 mod mirrors;
 pub mod place;
 mod recorded;
+mod scopes;
 mod signatures;
 mod tags;
 mod terminal;

@@ -35,8 +35,8 @@ enum Command {
 
 /// Shows what is wrong with a policy, and what it probably does not mean.
 ///
-/// A policy that is not valid gives exit code 65. Warnings are about what is legal: scopes that are
-/// for no image, requirements that no image fulfils, identities that are left to the default.
+/// A policy that is not valid gives exit code 65. Warnings are about what is legal: requirements that
+/// no image fulfils, identities that are left to the default.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
