@@ -200,13 +200,14 @@ impl<'p> Ruling<'p> {
         signed_in(&self.clauses)
     }
 
-    /// Whether the image may run, by what was found for its manifest and, if it was chosen from an
-    /// index, for that: a signature of either fulfils a requirement, for the index binds the
-    /// manifest by its digest.
+    /// Whether the image may run, by what was found for its manifest and for each index that led
+    /// to it: a signature of any of them fulfils a requirement, for an index binds what it lists by
+    /// its digest.
     ///
     /// A name without digest says nothing of the content: who asks has resolved it, and found the
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
-    /// scope: so `found` has the manifest and its index, even where no signature was looked for.
+    /// scope, and the host may have written the outer indexes: so `found` has the manifest and
+    /// every index that led to it, even where no signature was looked for.
     ///
     /// Each signature is held against each key at most once in the life of the [`Proofs`].
     ///

@@ -45,8 +45,9 @@ pub struct Search {
     image: Option<ImageParts>,
     /// What to look at if this is for another platform, last first.
     others: Vec<PendingDocument>,
-    /// The first index, which a failure is about.
-    index: Option<Digest>,
+    /// The indexes that were entered, the outermost first; as many as the depth of what is wanted
+    /// led to it. A failure is about the first.
+    indexes: Vec<Digest>,
     /// What there was instead.
     offered: Vec<String>,
     documents: usize,
@@ -57,6 +58,8 @@ pub struct Search {
 pub struct Image {
     /// The digest of its manifest.
     pub manifest: Digest,
+    /// What led to it, the digest of the reference first: indexes, and the manifest.
+    pub contents: Vec<Digest>,
     /// Its configuration, byte for byte as its digest names it.
     pub configuration: Vec<u8>,
     /// Its layers, lowest first: the blob to fetch, and the digest of what is in it.
@@ -105,7 +108,7 @@ impl Search {
             },
             image: None,
             others: Vec::new(),
-            index: None,
+            indexes: Vec::new(),
             offered: Vec::new(),
             documents: 0,
         }
@@ -125,6 +128,13 @@ impl Search {
                 size: self.wanted.size,
             },
         }
+    }
+
+    /// What leads to the manifest that is wanted, the digest of the reference first: indexes, and
+    /// that manifest.
+    pub fn contents(&self) -> Vec<Digest> {
+        let indexes = self.indexes.iter().take(self.wanted.depth);
+        indexes.chain([&self.wanted.digest]).cloned().collect()
     }
 
     /// The blobs of the image whose configuration is wanted, lowest first. None as long as only that
@@ -198,6 +208,7 @@ impl Search {
         }
         Ok(Some(Image {
             manifest: self.wanted.digest.clone(),
+            contents: self.contents(),
             configuration: text,
             layers: layers.into_iter().zip(read.diff_ids).collect(),
         }))
@@ -210,7 +221,8 @@ impl Search {
             let rule = format!("is nested more than {MAX_INDEX_DEPTH} levels deep");
             return Err(self.about(INDEX, InvalidDocument::Content(rule)));
         }
-        self.index.get_or_insert_with(|| self.wanted.digest.clone());
+        self.indexes.truncate(self.wanted.depth);
+        self.indexes.push(self.wanted.digest.clone());
         for entry in entries.iter().filter(|entry| entry.may_be_image()) {
             if let Some(platform) = entry.named_platform() {
                 self.offer(platform.to_string());
@@ -273,7 +285,7 @@ impl Search {
     fn about_index(&self, rule: InvalidDocument) -> Unusable {
         Unusable {
             what: INDEX,
-            digest: self.index.as_ref().unwrap_or(&self.wanted.digest).clone(),
+            digest: self.indexes.first().unwrap_or(&self.wanted.digest).clone(),
             rule,
         }
     }

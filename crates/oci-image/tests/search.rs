@@ -370,8 +370,15 @@ fn indexes_in_indexes() {
     assert_eq!(content.chosen(&both, "linux/arm64"), arm["digest"]);
     let amd64_only = content.index(INDEX, &[amd64]);
     let right = content.index(LIST, std::slice::from_ref(&arm64));
-    let both = content.index(INDEX, &[amd64_only, right]);
-    assert_eq!(content.chosen(&both, "linux/arm64"), arm64["digest"]);
+    let both = content.index(INDEX, &[amd64_only, right.clone()]);
+    let (image, _) = content.search(&both, "linux/arm64").unwrap();
+    assert_eq!(image.manifest.to_string(), arm64["digest"]);
+    // The index that was looked at in vain did not lead to it.
+    let way = image
+        .contents
+        .iter()
+        .map(|digest| json!(digest.to_string()));
+    assert!(way.eq([&both, &right, &arm64].map(|one| one["digest"].clone())));
     let error = content.search(&both, "linux/s390x").unwrap_err();
     assert!(
         error.contains("only for: linux/amd64, linux/arm64"),

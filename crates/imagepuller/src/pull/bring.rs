@@ -166,8 +166,8 @@ impl Puller {
             documents,
             begun: _begun,
         } = resolved;
-        let contents = contents(digest, &verified);
-        let signatures = gate.admit(&contents, &[], early, sources).await?;
+        let contents = &verified.contents;
+        let signatures = gate.admit(contents, &[], early, sources).await?;
         let keys = self.unlock(&verified, name, settings, &secrets, progress);
         let keys = keys.await?;
         let layers = self.layers.fetch(sources, &verified, &keys, progress);
@@ -194,13 +194,13 @@ impl Puller {
         }
         let (store, of) = (self.layers.store.clone(), digest.clone());
         let signatures = blocking(move || Ok(store.signatures(&of))).await?;
-        let contents = contents(digest, known);
-        let before = match gate.admits_kept(&contents, signatures).await? {
+        let contents = &known.contents;
+        let before = match gate.admits_kept(contents, signatures).await? {
             Kept::Holds => return Ok(()),
             Kept::Ask(before) => before,
         };
         let (_, sources) = way.take().await?;
-        let signatures = gate.admit(&contents, &before, None, sources).await?;
+        let signatures = gate.admit(contents, &before, None, sources).await?;
         self.keep_signatures(digest, signatures).await;
         Ok(())
     }
@@ -279,13 +279,4 @@ impl Puller {
         clock::check(settings)?;
         Ok(keys)
     }
-}
-
-/// The digests that signatures may be for: that of the name, an index perhaps, and the manifest's.
-pub(super) fn contents(digest: &Digest, image: &Image) -> Vec<Digest> {
-    let mut contents = vec![digest.clone()];
-    if image.manifest != *digest {
-        contents.push(image.manifest.clone());
-    }
-    contents
 }

@@ -140,19 +140,15 @@ impl Prober {
             }
         };
         let mut search = Search::new(digest.clone(), self.visit.platform.clone());
-        let mut contents = vec![digest.clone()];
         loop {
             let wanted = search.wanted();
             if wanted.kind == Kind::Config {
-                self.in_time(admit(&gate, contents, &sources)).await?;
+                self.in_time(admit(&gate, search.contents(), &sources))
+                    .await?;
                 return Ok(match is_by_tag {
                     false => End::Works(Some(digest)),
                     true => End::WorksByTag(digest),
                 });
-            }
-            contents.truncate(1);
-            if wanted.digest != digest {
-                contents.push(wanted.digest.clone());
             }
             let document = sources
                 .first(|registry| noted(asked, registry, resolve::fetch(registry, wanted.clone())));

@@ -3,6 +3,7 @@
 mod by_reference;
 mod cached;
 mod hub;
+mod indexes;
 mod mirrors;
 pub mod place;
 mod recorded;

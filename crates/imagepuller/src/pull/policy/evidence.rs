@@ -16,7 +16,8 @@ pub struct Bound {
 }
 
 /// Of all that is held against a policy at once, whoever had it: what one source may have in two
-/// places of two contents, the manifest and the index above it, beside what is held back.
+/// places of two contents, the manifest and the index above it, beside what is held back. What is
+/// above that, of indexes in indexes, is left out.
 pub const AT_ONCE: Bound = Bound {
     signatures: 4 * MAX_SIGNATURES + HELD_BACK.signatures,
     bytes: 4 * MAX_PLACE_BYTES + HELD_BACK.bytes,
