@@ -63,7 +63,13 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
 }
 
 /// Of what is for every image, and asks for nothing.
-const OPEN: &str = "lets every image run that no scope is for; write [{\"type\": \"reject\"}]";
+const OPEN: &str = "accepts anything that no other scope is for, so the host runs what it likes \
+    under any other name; write [{\"type\": \"reject\"}]";
+
+/// Of a scope that asks for nothing; not of a digest, whose content the owner knows.
+const ACCEPTS: &str = "accepts anything: name, digest and mirror are the host's to write, so the \
+    host runs what it likes under this scope; write the scope of the digest, or ask for a \
+    signature";
 
 fn is_open(requirements: &[Requirement]) -> bool {
     requirements.iter().all(|one| *one == Requirement::Accept)
@@ -110,9 +116,6 @@ impl Reader {
         }
         for (text, node) in transport.named()? {
             let requirements = self.requirements(&node)?;
-            if text.is_empty() && is_open(&requirements) {
-                self.remark(&node, OPEN);
-            }
             match scope::read(text, self.dialect) {
                 Ok(scope) => self.scope(scope, text, requirements, &node)?,
                 Err(reason) => self.of_no_image.push(node.remark(reason)),
@@ -128,12 +131,14 @@ impl Reader {
         requirements: Vec<Requirement>,
         node: &Node<'_, '_>,
     ) -> Result<(), InvalidPolicy> {
-        let is = |want: &Requirement| requirements.iter().all(|one| one == want);
+        let is_open = is_open(&requirements);
         match scope.tag_of {
-            Some(repository) if is(&Requirement::Accept) => {
-                self.open_tags.push((repository, node.remark("")));
+            Some(repository) if is_open => {
+                self.open_tags.push((repository, node.remark(ACCEPTS)));
             }
             Some(repository) => _ = self.demanding_tags.insert(repository),
+            None if is_open && written.is_empty() => self.remark(node, OPEN),
+            None if is_open && !written.contains('@') => self.remark(node, ACCEPTS),
             None => {}
         }
         if let Some(name) = hub_namespace(&scope.spelling) {
@@ -163,7 +168,8 @@ impl Reader {
         Ok(())
     }
 
-    /// A tag that asks for nothing counts for nothing where something is asked for without it.
+    /// A tag that asks for nothing accepts anything, or counts for nothing where something is asked
+    /// for without it.
     fn remark_open_tags(&mut self, default: &[Requirement]) {
         for (repository, remark) in std::mem::take(&mut self.open_tags) {
             let what = if self.demanding_tags.contains(&repository) {
@@ -171,6 +177,8 @@ impl Reader {
             } else if !is_open(self.above(&repository, default)) {
                 "the scopes above decide"
             } else {
+                // Nothing above is asked for either; at a terminal the tag's scope decides.
+                self.remarks.push(remark);
                 continue;
             };
             let words = format!(

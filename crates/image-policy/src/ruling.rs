@@ -182,6 +182,14 @@ impl<'p> Ruling<'p> {
         &self.clauses
     }
 
+    /// The scope that decides, where it accepts anything that the host cares to name.
+    pub fn accepts_anything(&self) -> Option<&Clause<'p>> {
+        match self.clauses.as_slice() {
+            [clause] if !clause.demands() && !clause.is_of_digest() => Some(clause),
+            _ => None,
+        }
+    }
+
     /// Whether any signature could make a difference; if not, none has to be fetched.
     pub fn needs_signatures(&self) -> bool {
         self.signed().next().is_some()

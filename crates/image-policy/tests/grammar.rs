@@ -361,13 +361,16 @@ fn a_namespace_of_docker_hub_is_remarked() {
     }
 }
 
+/// Name, digest and mirror are the host's to write, so that such a scope runs what the host likes.
 #[test]
-fn open_doors_are_remarked() {
+fn each_scope_that_accepts_anything_and_is_no_digest_is_remarked() {
     let signed =
         r#"[{"type":"sigstoreSigned","keyPath":"/k","signedIdentity":{"type":"matchRepository"}}]"#;
     let accept = r#"[{"type":"insecureAcceptAnything"}]"#;
+    let digest = format!("sha256:{}", "0".repeat(64));
     let text = format!(
-        r#"{{"default":[{{"type":"reject"}}],"transports":{{"docker":{{
+        r#"{{"default":{accept},"transports":{{"docker":{{
+            "r.test":{signed},"r.test/tool@{digest}":{accept},"*.test":{accept},
             "r.test/app:1":{signed},"r.test/app:dev":{accept},"r.test/other:dev":{accept},
             "r.open/a":{accept},"r.open/a/b:dev":{accept},"":{accept}}},
             "atomic":{{"":{accept}}}}}}}"#
@@ -381,13 +384,29 @@ fn open_doors_are_remarked() {
     assert_eq!(
         paths,
         [
+            "default",
+            "transports.docker.\"*.test\"",
+            "transports.docker.\"r.open/a\"",
             "transports.docker.\"\"",
             "transports.atomic",
             "transports.docker.\"r.test/app:dev\"",
+            "transports.docker.\"r.test/other:dev\"",
+            "transports.docker.\"r.open/a/b:dev\"",
         ]
     );
-    let open_tag = policy.remarks().last().unwrap();
-    assert!(open_tag.words.contains("lets no image run"), "{open_tag}");
+    // At a terminal the scope of such a tag decides; in a guest the one above does.
+    for (remark, words) in policy.remarks().iter().zip([
+        "accepts anything that no other scope is for",
+        "accepts anything: ",
+        "accepts anything: ",
+        "accepts anything that no other scope is for",
+        "is for no image of a registry",
+        "lets no image run",
+        "lets no image run",
+        "accepts anything: ",
+    ]) {
+        assert!(remark.words.starts_with(words), "{remark}");
+    }
 }
 
 /// The host writes the tag, so that one which asks for nothing speaks for no digest.

@@ -30,8 +30,31 @@ fn a_policy_is_checked() {
     checked.prints(&[
         "warning: transports.docker.\"registry.corp/team\"[0] (line 4) has no signedIdentity",
         "warning: transports.docker.\"docker.io/team\" (line 7) is for the images of a namespace",
+        "warning: transports.docker.\"docker.io/team\" (line 7) accepts anything: ",
         "policy.json: valid, 3 scopes and the default\n",
     ]);
+    let strict = run(&["policy", "check", "--strict", &path]);
+    strict.ends(65);
+    strict.prints(&[
+        "error: transports.docker.\"docker.io/team\" (line 7) accepts anything: ",
+        "policy.json: valid, 3 scopes and the default, refused because of --strict\n",
+    ]);
+    // What has a pin, a digest or a signature for everything passes.
+    let digest = digest("a");
+    let of_digest = POLICY
+        .replace("docker.io/team", &format!("docker.io/team/tool@{digest}"))
+        .replace(
+            r#""/k.pub""#,
+            r#""/k.pub", "signedIdentity": {"type": "matchRepository"}"#,
+        );
+    let of_digest = folder.file("digest.json", of_digest);
+    let strict = run(&["policy", "check", "--strict", &of_digest]);
+    strict.succeeds();
+    assert!(
+        strict
+            .stdout
+            .ends_with(": valid, 3 scopes and the default\n")
+    );
     // The scopes that were meant to reject are for nothing: both are named.
     let wrong = POLICY
         .replace("registry.corp/team/app:1.0", "registry.corp/prod/*")

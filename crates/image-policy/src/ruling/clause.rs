@@ -59,6 +59,10 @@ impl<'p> Clause<'p> {
         !self.requirements.iter().all(accepts)
     }
 
+    pub(super) fn is_of_digest(&self) -> bool {
+        self.scope.is_some_and(|scope| scope.contains('@'))
+    }
+
     /// Whether a signature is among what is asked for, and nothing that no image has.
     pub(crate) fn demands_signature(&self) -> bool {
         let is_signed = |one: &Requirement| matches!(one, Requirement::Signed(_));

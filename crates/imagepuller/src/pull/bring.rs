@@ -126,6 +126,7 @@ impl Puller {
             taken: OnceCell::new(),
         };
         let image = way.resolve(&mut gate).await?;
+        gate.log_accepting();
         let digest = image.digest();
         let progress = manner.progress;
         if let Some(known) = self.known(digest).await? {

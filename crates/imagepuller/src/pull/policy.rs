@@ -8,8 +8,10 @@
 //!   them are enough.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use image_policy::Dialect;
+use image_policy::remark::Remark;
+use image_policy::{Dialect, Policy};
 use registry_client::Documents;
 
 mod evidence;
@@ -26,6 +28,8 @@ pub struct PolicyPlace {
     pub directory: Option<PathBuf>,
     /// What somebody at a terminal gives in its place.
     pub given: Option<GivenPolicy>,
+    /// What was logged of the last policy.
+    remarked: Arc<Mutex<Vec<Remark>>>,
 }
 
 impl PolicyPlace {
@@ -39,7 +43,22 @@ impl PolicyPlace {
                 false => directory.to_owned(),
             }
         });
-        Self { directory, given }
+        Self {
+            directory,
+            given,
+            remarked: Arc::default(),
+        }
+    }
+
+    /// Logs what a policy says and probably does not mean, once for each policy.
+    fn remark(&self, policy: &Policy) {
+        let mut remarked = self.remarked.lock().unwrap_or_else(PoisonError::into_inner);
+        if *remarked != policy.remarks() {
+            for remark in policy.remarks() {
+                tracing::warn!(%remark, "image policy");
+            }
+            *remarked = policy.remarks().to_vec();
+        }
     }
 }
 

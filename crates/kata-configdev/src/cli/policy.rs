@@ -35,19 +35,23 @@ enum Command {
 
 /// Shows what is wrong with a policy, and what it probably does not mean.
 ///
-/// A policy that is not valid gives exit code 65. Warnings are about what is legal: requirements that
-/// no image fulfils, identities that are left to the default.
+/// A policy that is not valid gives exit code 65. Warnings are about what is legal: scopes that
+/// accept anything, requirements that no image fulfils, identities that are left to the default.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
   kata-configdev policy check /etc/containers/policy.json
+  kata-configdev policy check --strict policy.json
   kata-configdev policy check --coco security-policy.json"
 )]
 struct Check {
     /// The policy.
     file: PathBuf,
+    /// Warnings are errors: exit code 65.
+    #[arg(long)]
+    strict: bool,
     /// It is written for Confidential Containers: keyData is PEM, and no signedIdentity means
     /// matchRepository.
     #[arg(long)]
@@ -84,13 +88,21 @@ fn check(arguments: &Check, out: &mut impl Write) -> Result<u8, CommandError> {
     let path = arguments.file.display();
     match read(&arguments.file, arguments.coco)? {
         Ok(policy) => {
+            let kind = if arguments.strict { "error" } else { "warning" };
             for remark in policy.remarks() {
-                writeln!(out, "warning: {remark}")?;
+                writeln!(out, "{kind}: {remark}")?;
             }
             let scopes = policy.scope_count();
             let s = if scopes == 1 { "" } else { "s" };
-            writeln!(out, "{path}: valid, {scopes} scope{s} and the default")?;
-            Ok(0)
+            let (refused, code) = match arguments.strict && !policy.remarks().is_empty() {
+                true => (", refused because of --strict", exit::DATA),
+                false => ("", 0),
+            };
+            writeln!(
+                out,
+                "{path}: valid, {scopes} scope{s} and the default{refused}"
+            )?;
+            Ok(code)
         }
         Err(error) => refuse(&error, out),
     }

@@ -26,9 +26,13 @@ fn check_reads_a_policy_in_the_document() {
     checked.prints(&[
         "measured.toml:4: warning: image-policy.text: transports.docker.\"registry.corp/team\"[0] \
         (line 4) has no signedIdentity",
-        "valid, 0 registries, 1 warning\n",
+        "measured.toml:4: warning: image-policy.text: transports.docker.\"registry.corp/free\" \
+        (line 5) accepts anything: ",
+        "valid, 0 registries, 2 warnings\n",
     ]);
-    run(&["check", "--strict", "--measured", &path]).ends(65);
+    let strict = run(&["check", "--strict", "--measured", &path]);
+    strict.ends(65);
+    strict.prints(&["error: image-policy.text: transports.docker.\"registry.corp/free\" (line 5)"]);
     let wrong = TEXT
         .replace("keyPath", "keyPaht")
         .replace("registry.corp/team/app:1.0", "team/app")

@@ -106,6 +106,13 @@ impl<'p> Gate<'p> {
         self.name = self.name.clone().with_digest(digest.clone(), is_resolved);
     }
 
+    /// Logs the scope that decides, where it accepts anything.
+    pub fn log_accepting(&self) {
+        if let Some(rules) = &self.rules {
+            rules.log_accepting(&self.name);
+        }
+    }
+
     /// Whether signatures are needed and could help, before somebody is asked for them; `digest` is
     /// that of the name, if it has one.
     ///

@@ -65,27 +65,31 @@ impl Rules {
         settings: &Settings,
         secrets: &Secrets<'_>,
     ) -> Result<Option<Self>, Error> {
-        match (settings.image_policy(), &place.given) {
-            (None, None) => Ok(None),
+        let rules = match (settings.image_policy(), &place.given) {
+            (None, None) => return Ok(None),
             (Some(written), None) => {
                 let conditions = conditions(written, settings)?;
                 let directory = place.directory.clone();
                 let policy = measured(written, directory.clone(), settings, secrets).await?;
                 let files = Files::Measured(directory);
-                Ok(Some(Self {
+                Self {
                     policy,
                     conditions,
                     files,
                     proofs: Arc::default(),
-                }))
+                }
             }
-            (None, Some(given)) => Ok(Some(Self::given(given.clone()).await?)),
-            (Some(_), Some(_)) => Err(Error::PolicyUnusable {
-                place: "--policy".to_owned(),
-                why: "the measured document has an [image-policy] already; give one of them"
-                    .to_owned(),
-            }),
-        }
+            (None, Some(given)) => Self::given(given.clone()).await?,
+            (Some(_), Some(_)) => {
+                return Err(Error::PolicyUnusable {
+                    place: "--policy".to_owned(),
+                    why: "the measured document has an [image-policy] already; give one of them"
+                        .to_owned(),
+                });
+            }
+        };
+        place.remark(&rules.policy);
+        Ok(Some(rules))
     }
 
     /// A person's policy.
@@ -124,6 +128,15 @@ impl Rules {
 
     fn ruling(&self, name: &Name) -> Ruling<'_> {
         self.policy.ruling_of(name).with_proofs(self.proofs.clone())
+    }
+
+    /// Logs the scope that decides for a name, where it accepts anything.
+    pub fn log_accepting(&self, name: &Name) {
+        let ruling = self.ruling(name);
+        if let Some(scope) = ruling.accepts_anything() {
+            let image = ruling.image();
+            tracing::warn!("{scope} of the image policy decides for {image}, and accepts anything");
+        }
     }
 
     /// The paths of keys that are needed for a name in any case.
