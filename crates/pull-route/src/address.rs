@@ -1,8 +1,8 @@
 //! Addresses that no server may send the puller to: its own guest, its link, and the cloud's
 //! metadata services.
 //!
-//! What a name resolves to is not looked at: to a host that no entry names only TLS is spoken, and
-//! no service there has a trusted certificate for a name of the server's choice.
+//! Here only the text of an address is judged, also where a proxy resolves it. What a connection is
+//! opened to in the end is judged by the same [`Vicinity`] where it is opened (`registry-client`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

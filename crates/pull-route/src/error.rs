@@ -1,5 +1,7 @@
 //! Why the documents allow no way to a registry, or to a host that it sends the puller to.
 
+use std::net::IpAddr;
+
 use puller_config::{NoRepository, NodeError, Rule};
 use thiserror::Error;
 
@@ -78,6 +80,18 @@ pub enum Error {
         host: String,
         /// The entry.
         reason: Box<Reason>,
+    },
+    /// A host, or a proxy, whose address is in a [`Vicinity`](crate::address::Vicinity).
+    #[error(
+        "{host} is at {address}, an address that only the guest or its cloud uses, and the owner \
+        does not name it: if it is meant, write the host into the measured imagepuller.toml, as \
+        an entry, a mirror or a proxy"
+    )]
+    Near {
+        /// Host and port, or the proxy in words.
+        host: String,
+        /// What its name or look-up gave.
+        address: IpAddr,
     },
     /// A registry that no URL can name.
     #[error("cannot set up a connection to {host}: {reason}")]

@@ -41,6 +41,8 @@ pub struct Settings {
     pub(crate) is_confidential: bool,
     /// The roots that were fetched in another pull, and the registry that they are for.
     pub(crate) fetched_roots: Option<Arc<(RegistryHost, Roots)>>,
+    /// Whether connections may be opened to any address, by the caller's word.
+    any_address: bool,
 }
 
 /// A key of a document, and where it stands. Shown as that place.
@@ -73,7 +75,41 @@ impl Settings {
             configuration,
             is_confidential: false,
             fetched_roots: None,
+            any_address: false,
         }
+    }
+
+    /// The same with connections to any address, also in a [`Vicinity`](crate::address::Vicinity):
+    /// for who runs a pull on a machine of their own.
+    #[must_use]
+    pub fn with_any_address(self, any_address: bool) -> Self {
+        Self {
+            any_address,
+            ..self
+        }
+    }
+
+    /// Whether a connection to a host, perhaps a proxy, may end in a
+    /// [`Vicinity`](crate::address::Vicinity) of this machine: the owner names the host, in an
+    /// entry, as a mirror or as a proxy.
+    pub fn may_be_near(&self, host: &RegistryHost) -> bool {
+        let measured = &self.measured.document;
+        let is_entry = |name: &RegistryName| {
+            let any_port = |own: &RegistryHost| own.port().is_none() && own.name() == host.name();
+            name.host()
+                .is_some_and(|own| own == *host || any_port(&own))
+        };
+        let ExtraEnv {
+            http_proxy,
+            https_proxy,
+            ..
+        } = &measured.extra_env;
+        let mut proxies = [http_proxy, https_proxy].into_iter().flatten();
+        self.any_address
+            || proxies.any(|proxy| proxy.host() == host)
+            || measured.registries.iter().any(|(name, entry)| {
+                is_entry(name) || entry.mirrors.iter().any(|mirror| mirror.host() == host)
+            })
     }
 
     /// What holds for a registry, whatever the repository.

@@ -11,6 +11,7 @@ use url::Url;
 use crate::error::Error;
 use crate::explain::innermost;
 use crate::patience::Patience;
+use crate::reach::{self, Outside};
 use crate::tls::{self, Peers, Protocol};
 
 /// How many headers an answer over HTTP/1.1 may have. Their bytes are bounded by hyper (about 400
@@ -65,6 +66,8 @@ struct HostClient {
     has_answered: bool,
     /// Whether the next request is to have a connection of its own.
     is_stale: bool,
+    /// How it resolves names, where not any address will do.
+    outside: Option<Outside>,
 }
 
 impl Clients {
@@ -87,8 +90,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// [`Error::Route`] where nobody is trusted or the roots would have to be fetched,
-    /// [`Error::Client`] where they cannot be used.
+    /// [`Error::Route`] where nobody is trusted, the roots would have to be fetched, or no
+    /// connection to the address may be opened; [`Error::Client`] where the roots cannot be used.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -105,6 +108,11 @@ impl Clients {
         for known in self.known().values_mut() {
             known.is_stale |= known.protocol == Protocol::Http2;
         }
+    }
+
+    /// Why no connection to a URL's host or proxy is opened, if an address is the reason.
+    pub fn refused(&self, url: &Url) -> Option<pull_route::Error> {
+        self.known().get(&key(url))?.outside.as_ref()?.refused()
     }
 
     /// Takes note that a host has answered, so its protocol is settled.
@@ -139,13 +147,15 @@ impl Clients {
         trust: &Trust,
         protocol: Protocol,
     ) -> Result<(Client, Protocol), Error> {
-        let client = self.build(url, trust, protocol)?;
+        let outside = reach::of(url, self.proxies.for_url(url), &self.settings)?;
+        let client = self.build(url, trust, protocol, outside.clone())?;
         let known = HostClient {
             client: client.clone(),
             protocol,
             is_own: trust.is_own,
             has_answered: false,
             is_stale: false,
+            outside,
         };
         let (mut all, key) = (self.known(), key(url));
         if all.len() >= MAX_KNOWN && !all.contains_key(&key) {
@@ -157,7 +167,13 @@ impl Clients {
         Ok((client, protocol))
     }
 
-    fn build(&self, url: &Url, trust: &Trust, protocol: Protocol) -> Result<Client, Error> {
+    fn build(
+        &self,
+        url: &Url,
+        trust: &Trust,
+        protocol: Protocol,
+        outside: Option<Outside>,
+    ) -> Result<Client, Error> {
         let host = host_of(url);
         trust.authority.check_allowed(&host)?;
         let roots = trust.authority.registry.ca_certs.as_ref();
@@ -216,6 +232,10 @@ impl Clients {
                 .http2_max_frame_size(MAX_FRAME_BYTES)
                 .http2_max_header_list_size(MAX_HEADER_BYTES),
         };
+        let builder = match outside {
+            None => builder,
+            Some(outside) => builder.dns_resolver(outside),
+        };
         builder.build().map_err(|error| failed(innermost(&error)))
     }
 }
@@ -230,7 +250,8 @@ fn key(url: &Url) -> String {
     format!("{}://{}", url.scheme(), host_of(url))
 }
 
-fn unbracketed(host: &str) -> &str {
+/// A host of a URL, an IPv6 address without its brackets.
+pub fn unbracketed(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 

@@ -370,6 +370,7 @@ fn kind_of(error: &pull_route::Error) -> Kind {
         | pull_route::Error::MirrorReference { .. }
         | pull_route::Error::Rewrite { .. } => Kind::Data,
         pull_route::Error::Forbidden { .. }
+        | pull_route::Error::Near { .. }
         | pull_route::Error::PlainHttp { .. }
         | pull_route::Error::Realm { .. } => Kind::Denied,
         pull_route::Error::Address { .. } => Kind::Unreachable,

@@ -13,8 +13,8 @@
 //! - `session`: one request (`content_request`), authenticated with `authorization`, [`challenge`]
 //!   and `token`, over TLS or not (`plain_hosts`); `retry`: many of them, as the server wants it
 //!   (`retry_after`), and what failed more than once (`attempt`).
-//! - `transport`: redirects (`redirect`), clients and proxies (`client`) and certificates (`tls`);
-//!   `body`: small answers.
+//! - `transport`: redirects (`redirect`), clients and proxies (`client`), addresses that may be
+//!   connected to (`reach`) and certificates (`tls`); `body`: small answers.
 //! - [`error`]: everything that can go wrong, in the user's words; `failure` and `explain`: whether
 //!   to ask again; `stage`, [`Stage`]: how far a request came.
 
@@ -35,6 +35,7 @@ pub mod patience;
 mod piped;
 mod plain_hosts;
 mod range;
+mod reach;
 mod redirect;
 pub mod registry;
 mod retry;

@@ -184,6 +184,9 @@ impl Transport {
                 }
                 Err(error) => error,
             };
+            if let Some(refused) = self.clients.refused(url) {
+                return Err(Error::from(refused).into());
+            }
             // Few servers speak HTTP/2 alone. Some say so in the handshake, others hang up or
             // answer in frames.
             let is_refusal = tls::is_other_protocol(&error) || explain::is_nonsense(&error);

@@ -73,6 +73,7 @@ impl DocumentOptions {
                 parameters: PathBuf::new(),
             }),
             piped,
+            any_address: true,
         })
     }
 

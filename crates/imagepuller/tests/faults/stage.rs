@@ -8,14 +8,13 @@ use fault_registry::{Content, FaultRegistry, Image, Layer, Script, Tls};
 use imagepuller::error::chain;
 use imagepuller::pull::{Options, Puller};
 use layer_store::store::Store;
-use registry_client::Documents;
 use test_http::pki::{Authority, Identity};
 use vm_harness::Scratch;
 
 use crate::place::Place;
 use crate::row::Row;
 use crate::seen::{Seen, check_other, check_requests, ensure};
-use crate::support::{PASSWORD, USER, entry};
+use crate::support::{self, PASSWORD, USER, entry};
 use crate::watch::{Growth, lock, log};
 
 /// How much larger this process may get in a row; everything the registries have is a few hundred
@@ -128,7 +127,7 @@ impl Stage {
                 ..Options::default()
             };
             let store = Arc::new(Store::open(&place.path("store")).unwrap());
-            let documents = Documents::of(place.path("document"));
+            let documents = support::documents(place.path("document"));
             let puller = Arc::new(Puller::new(store, documents, options));
             let bundle = place.path("bundle").display().to_string();
             puller.pull(&cast.image, &bundle, row.patience.budget).await

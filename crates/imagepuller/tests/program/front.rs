@@ -108,10 +108,12 @@ fn an_agent_that_starts_the_hub_gets_both() {
         &format!("cp \"$2\" {copy}\necho {words} >>{log}\nexec sleep 600"),
     );
     let text = format!(
-        "hub = {hub:?}\npuller = \"{}\"\nserve = [\"--store\", {:?}, \"--config\", {:?}]\n",
+        "hub = {hub:?}\npuller = \"{}\"\nserve = [\"--store\", {:?}, \"--config\", {:?}, \
+        \"--measured\", {:?}]\n",
         served.address(PULL_SOCKET),
         served.path("store"),
-        served.path("imagepuller.toml")
+        served.path("imagepuller.toml"),
+        served.path("measured.toml")
     );
     fs::write(&settings, text).unwrap();
     // Installed as the hub, as a copy; only the settings are elsewhere than in an image. A

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{imagepuller, signal, wait_until};
+use crate::support::{imagepuller, signal, wait_until, with_local_hosts};
 
 /// A directory, and the service in it. Ends when dropped.
 pub struct Served {
@@ -20,6 +20,8 @@ impl Served {
     /// A directory without a service.
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let measured = directory.path().join("measured.toml");
+        fs::write(measured, with_local_hosts("")).unwrap();
         Self {
             directory,
             process: None,
@@ -40,6 +42,7 @@ impl Served {
         let mut command = imagepuller(["serve"]);
         command.arg("--store").arg(self.path("store"));
         command.arg("--config").arg(self.path("imagepuller.toml"));
+        command.arg("--measured").arg(self.path("measured.toml"));
         for name in sockets {
             command.args(["--listen", &self.address(name)]);
         }

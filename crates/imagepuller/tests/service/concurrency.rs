@@ -3,11 +3,10 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::{LIMIT, Puller, Site, mount_points};
+use crate::support::{LIMIT, Puller, Site, documents, mount_points};
 use futures_util::future::join_all;
 use imagepuller::pull::{Options, Puller as InProcess};
 use layer_store::store::Store;
-use registry_client::Documents;
 use rustix::mount::{UnmountFlags, unmount};
 
 /// Two pulls into one bundle both looked before either mounted, and both succeeded with one overlay
@@ -22,7 +21,7 @@ fn privileged_a_bundle_takes_one_image() {
     let store = Arc::new(Store::open(&directory.path().join("store")).unwrap());
     let puller = Arc::new(InProcess::new(
         store,
-        Documents::of(document),
+        documents(document),
         Options::default(),
     ));
     let image = site.image();

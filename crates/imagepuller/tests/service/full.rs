@@ -9,12 +9,13 @@ use imagepuller::pull::Options;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
-use registry_client::Documents;
 use vm_harness::Scratch;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{self, Compression};
 
-use crate::support::{LIMIT, Puller, Site, Tmpfs, misbehaving, names, noise, wait_until};
+use crate::support::{
+    LIMIT, Puller, Site, Tmpfs, documents, misbehaving, names, noise, wait_until,
+};
 
 /// 330 of 400 MiB of a guest's memory were once kept for a pull that could never end well.
 #[test]
@@ -129,11 +130,10 @@ fn privileged_a_layer_is_locked_as_long_as_its_task_has_it() {
     let name = Digest::parse(&layer.diff_id).unwrap();
     let (_registry, image, document) = published(vec![layer], Script::new());
     let scratch = Scratch::new().unwrap();
-    let documents = scratch.path().join("imagepuller.toml");
-    fs::write(&documents, document).unwrap();
+    let path = scratch.path().join("imagepuller.toml");
+    fs::write(&path, document).unwrap();
     let store = Arc::new(Store::open(&scratch.path().join("store")).unwrap());
-    let puller =
-        imagepuller::pull::Puller::new(store.clone(), Documents::of(documents), Options::default());
+    let puller = imagepuller::pull::Puller::new(store.clone(), documents(path), Options::default());
     let (tell, told) = mpsc::channel();
     let progress = Progress::new(move |event| {
         if matches!(event, Event::Unpacked { .. } | Event::Shared { .. }) {

@@ -70,10 +70,10 @@ fn privileged_another_name_and_what_the_owner_says_count_for_who_joins() {
         ),
         (pins, ["only-pins = true", "[pins]"]),
     ] {
-        fs::write(&measured, owner).unwrap();
+        puller.measure(&owner);
         assert_gets_nothing(&puller, &slow.image(), 65, &words);
     }
-    fs::remove_file(&measured).unwrap();
+    puller.measure("");
     assert_comes(&slow, &puller, first);
 }
 

@@ -11,13 +11,13 @@ use vm_harness::Scratch;
 
 use crate::support::{Puller, wait_until};
 
-const HOST: &str = "registry.late.test";
+pub const HOST: &str = "registry.late.test";
 
 /// Longer than the five attempts that were once made, which took five seconds at most.
 const LATE: Duration = Duration::from_secs(8);
 
 /// Answers each question with 127.0.0.1 until the test ends (RFC 1035, section 4).
-fn name_server() -> Ipv4Addr {
+pub fn name_server() -> Ipv4Addr {
     // A port that resolvers ask; the addresses are for the taking.
     let mut addresses = (1..=u8::MAX).map(|last| Ipv4Addr::new(127, 53, 0, last));
     let found = addresses.find_map(|address| Some((address, UdpSocket::bind((address, 53)).ok()?)));

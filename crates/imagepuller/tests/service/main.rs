@@ -21,6 +21,7 @@ mod killed;
 mod late_network;
 mod limits;
 mod linger;
+mod local_hosts;
 mod mounted_over;
 mod overlapping;
 mod pins;

@@ -89,12 +89,7 @@ fn privileged_what_is_wrong_is_said_and_nothing_is_mounted() {
     puller.refuse(
         &image,
         69,
-        &[
-            &image,
-            &host,
-            "unknown authority",
-            "no configuration disk was found",
-        ],
+        &[&image, &host, "unknown authority", "no entry of "],
     );
     let tag = format!("{host}/team/app:1");
     puller.refuse(

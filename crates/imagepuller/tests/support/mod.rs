@@ -15,6 +15,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
+use registry_client::Documents;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use test_http::pki::Authority;
@@ -143,6 +144,23 @@ pub fn entry(name: &str, user: &str, password: &str, ca_certs: &str) -> String {
         "[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"{password}\"\nca-certs \
         = \"\"\"\n{ca_certs}\"\"\"\n"
     )
+}
+
+/// The owner's leave for registries on this machine, added to a measured document: the service
+/// connects to none that is not named there. The entries are for repositories that no test has, so
+/// what holds for all others stays as it is.
+pub fn with_local_hosts(measured: &str) -> String {
+    let hosts = ["localhost", "127.0.0.1", "registry.late.test"];
+    let entry = |host| format!("[registries.\"{host}/of-nobody\"]\nanonymous = true\n");
+    format!("{measured}\n{}", hosts.map(entry).concat())
+}
+
+/// The host's document for the library, which takes the caller's word for the same.
+pub fn documents(configuration: impl Into<PathBuf>) -> Documents {
+    Documents {
+        any_address: true,
+        ..Documents::of(configuration)
+    }
 }
 
 /// A file system in memory, unmounted when dropped.
@@ -304,6 +322,12 @@ impl Puller {
         self.directory.join("imagepuller.toml")
     }
 
+    /// Puts a measured document in place, beside the leave for registries on this machine.
+    pub fn measure(&self, measured: &str) {
+        let path = self.directory.join("measured.toml");
+        fs::write(path, with_local_hosts(measured)).unwrap();
+    }
+
     /// Where it asks for the configuration disk to be read again.
     pub fn refresher(&self) -> PathBuf {
         self.directory.join("refresher")
@@ -411,6 +435,9 @@ fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {
         .create(true)
         .append(true)
         .open(path("log"));
+    if !Path::new(&path("measured.toml")).exists() {
+        fs::write(path("measured.toml"), with_local_hosts("")).unwrap();
+    }
     command
         .args([
             "--listen",

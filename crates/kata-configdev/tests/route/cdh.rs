@@ -254,6 +254,7 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
                 file: file.clone(),
                 parameters: none.clone(),
             }),
+            any_address: true,
             ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);
@@ -294,6 +295,7 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
         let documents = Documents {
             configuration: none.clone(),
             measured: Some(write("imported.toml", &imported.stdout)),
+            any_address: true,
             ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);

@@ -190,6 +190,7 @@ impl World {
         let documents = Documents {
             configuration: files.configuration.clone().into(),
             measured: Some(files.measured.clone().into()),
+            any_address: true,
             ..Documents::default()
         };
         self.pull_by(documents, image)

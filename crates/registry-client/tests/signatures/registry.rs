@@ -113,7 +113,10 @@ impl Registry {
     fn ask(&self, name: &str, digest: &Digest) -> Fetched {
         let image = format!("localhost:{}/{name}@{digest}", self.server.port);
         let image = ImageReference::parse(&image).unwrap();
-        let documents = Documents::of(self.folder.path().join("document.toml"));
+        let documents = Documents {
+            any_address: true,
+            ..Documents::of(self.folder.path().join("document.toml"))
+        };
         let settings = documents.load().unwrap();
         let plan = settings.plan(image.registry(), image.repository()).unwrap();
         let mut route = plan.fill(None, None).unwrap();

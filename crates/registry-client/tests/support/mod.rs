@@ -77,7 +77,11 @@ pub fn open_named(
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/{repository}@{}", digest())).unwrap();
-    let settings = Documents::of(file.path()).load()?;
+    let documents = Documents {
+        any_address: true,
+        ..Documents::of(file.path())
+    };
+    let settings = documents.load()?;
     let plan = settings.plan(image.registry(), image.repository())?;
     let Route {
         settings,

@@ -84,6 +84,7 @@ impl Parties {
         let documents = Documents {
             configuration: write("imagepuller.toml", configuration),
             measured: Some(write("measured.toml", measured)),
+            any_address: true,
             ..Documents::default()
         };
         let settings = documents.load()?;

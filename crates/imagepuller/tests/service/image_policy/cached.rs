@@ -48,17 +48,12 @@ fn privileged_what_was_verified_once_is_verified_again_without_a_registry() {
     place.puller.restart_offline();
     for (bundle, policy) in [("team", &by_team), ("other", &by_other), ("both", &both)] {
         let document = super::place::document(policy, "");
-        fs::write(
-            place.puller.document().with_file_name("measured.toml"),
-            document,
-        )
-        .unwrap();
+        place.puller.measure(&document);
         place.puller.pull(&image, bundle);
     }
     let measured = |policy: &serde_json::Value, more: &str| {
         let document = super::place::document(policy, more);
-        let file = place.puller.document().with_file_name("measured.toml");
-        fs::write(file, document).unwrap();
+        place.puller.measure(&document);
     };
     measured(&reject, "");
     place.puller.refuse(&image, 65, &["the default rejects it"]);

@@ -77,7 +77,7 @@ impl Stage {
         let puller = Puller::start(scratch, Some(&configuration));
         let by_team = json!({"default": [signed_by("team.pub", "matchRepository")]});
         let measured = document(&by_team, &format!("allow-tags = [\"localhost:{port}\"]\n"));
-        std::fs::write(puller.document().with_file_name("measured.toml"), measured).unwrap();
+        puller.measure(&measured);
         std::fs::copy(key, puller.document().with_file_name("team.pub")).unwrap();
         Self {
             registry,
@@ -198,7 +198,7 @@ fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() 
         let both = json!({"default": [
             signed_by("team.pub", "matchRepository"), signed_by("tester.pub", "matchRepository"),
         ]});
-        std::fs::write(there("measured.toml"), document(&both, "")).unwrap();
+        made.puller.measure(&document(&both, ""));
         made
     };
     let none = stage(None, None, 200);

@@ -101,7 +101,7 @@ fn privileged_what_real_programs_signed_runs_and_nothing_else() {
         let puller = Puller::start(&scratch, Some(&configuration));
         let there = |name: &str| puller.document().with_file_name(name);
         let measured = document(policy, "allow-tags = [\"registry.test:5000\"]\n");
-        fs::write(there("measured.toml"), measured).unwrap();
+        puller.measure(&measured);
         for key in ["cosign-a.pub", "skopeo-s.pub"] {
             let recorded = PathBuf::from(RECORDED).join("keys").join(key);
             fs::copy(recorded, there(key)).unwrap();

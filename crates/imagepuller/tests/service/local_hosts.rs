@@ -1,0 +1,182 @@
+//! The host speaks on the guest's loopback: a service that did as the host's config says once sent
+//! requests to whatever listens there, and told the host about the answers.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use test_http::{Listener, Server, head};
+use vm_harness::Scratch;
+
+use crate::late_network::{HOST, name_server};
+use crate::support::Puller;
+
+/// A server on this machine that keeps count of who comes, and hangs up.
+fn server() -> Listener {
+    Listener::start(SocketAddr::from(([127, 0, 0, 1], 0)), |_, _| {}).unwrap()
+}
+
+fn image(host: &str) -> String {
+    format!("{host}/team/app@sha256:{}", "0".repeat(64))
+}
+
+/// An entry, and more of it.
+fn entry(name: &str, keys: &str) -> String {
+    format!("[registries.\"{name}\"]\n{keys}\n")
+}
+
+/// One way to a server on this machine.
+struct Row {
+    name: &'static str,
+    /// The host's config.
+    host: String,
+    image: String,
+    /// The owner's config, which names another server.
+    owner: String,
+    /// What the owner adds to name this one.
+    named: String,
+    /// The address in the refusal.
+    address: &'static str,
+}
+
+fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
+    let literal = format!("127.0.0.1:{port}");
+    let plain = |name: &str| entry(name, "plain-http = true");
+    let [realm, redirect] = elsewhere.each_ref().map(|server| {
+        let name = format!("localhost:{}", server.port);
+        (image(&name), plain(&name))
+    });
+    let row = |name, host: String, image: String, named: String| Row {
+        name,
+        host,
+        image,
+        owner: String::new(),
+        named,
+        address: "127.0.0.1",
+    };
+    let registry = |name, host: String| row(name, plain(&host), image(&host), plain(&host));
+    let proxy = |name, key: &str, proxy: String| {
+        let proxies = format!("[extra-env]\n{key} = \"{proxy}\"\n");
+        row(name, proxies.clone(), image("registry.corp"), proxies)
+    };
+    let mirror = |name, host: &str| {
+        let keys = format!("mirror = \"http://{host}\"\nplain-http = true");
+        let config = entry("registry.corp", &keys);
+        row(name, config.clone(), image("registry.corp"), config)
+    };
+    let sent = |name, (image, owner): &(String, String)| Row {
+        owner: owner.clone(),
+        ..row(
+            name,
+            String::new(),
+            image.clone(),
+            entry(&literal, "anonymous = true"),
+        )
+    };
+    vec![
+        registry("registry", literal.clone()),
+        registry("registry by name", format!("localhost:{port}")),
+        Row {
+            address: "::ffff:127.0.0.1",
+            ..registry("registry, mapped", format!("[::ffff:127.0.0.1]:{port}"))
+        },
+        Row {
+            address: "0.0.0.0",
+            ..registry("registry, unspecified", format!("0.0.0.0:{port}"))
+        },
+        mirror("mirror", &literal),
+        mirror("mirror by name", &format!("localhost:{port}")),
+        proxy("proxy", "HTTPS_PROXY", format!("http://{literal}")),
+        proxy(
+            "proxy by name",
+            "HTTPS_PROXY",
+            format!("http://localhost:{port}"),
+        ),
+        proxy(
+            "proxy over TLS",
+            "https_proxy",
+            format!("https://localhost:{port}"),
+        ),
+        proxy("SOCKS proxy", "HTTPS_PROXY", format!("socks5://{literal}")),
+        proxy(
+            "SOCKS proxy by name",
+            "HTTPS_PROXY",
+            format!("socks5://localhost:{port}"),
+        ),
+        sent("token realm", &realm),
+        sent("redirect", &redirect),
+    ]
+}
+
+/// The owner's config allows what it names, on the port that it names.
+#[test]
+fn privileged_no_connection_to_this_machine_that_the_owner_does_not_name() {
+    vm_harness::needs_root!();
+    let scratch = Scratch::new().unwrap();
+    let server = server();
+    let port = server.address().port();
+    let to = format!("https://127.0.0.1:{port}");
+    let challenge = format!("WWW-Authenticate: Bearer realm=\"{to}/token\"\r\n");
+    let elsewhere = [
+        Server::always(head("401 Unauthorized", &challenge)),
+        Server::always(head(
+            "307 Temporary Redirect",
+            &format!("Location: {to}/x\r\n"),
+        )),
+    ];
+    let puller = Puller::start(&scratch, None);
+    let measured = |text: &str| fs::write(puller.document().with_file_name("measured.toml"), text);
+    let mut connections = 0;
+    for row in rows(port, &elsewhere) {
+        let (name, address) = (row.name, row.address);
+        puller.configure(&row.host);
+        let other_port = row.named.replace(&format!(":{port}"), ":9");
+        for owner in [row.owner.clone(), format!("{}{other_port}", row.owner)] {
+            // A measured way that goes elsewhere is not the host's.
+            let is_other_way = owner.contains("mirror") || owner.contains("extra-env");
+            if is_other_way {
+                continue;
+            }
+            measured(&owner).unwrap();
+            let words = [
+                &format!("is at {address}, an address that only the guest or its cloud uses"),
+                "the measured imagepuller.toml",
+            ];
+            drop(puller.request(&row.image, "refused"));
+            assert_eq!(server.connections(), connections, "{name}\n{owner}");
+            puller.refuse(&row.image, 69, &words);
+        }
+        measured(&format!("{}{}", row.owner, row.named)).unwrap();
+        let output = puller.request(&row.image, "named");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(server.connections() > connections, "{name}: {error}");
+        assert!(!error.contains("only the guest"), "{name}: {error}");
+        connections = server.connections();
+    }
+}
+
+/// Of a name's addresses those count that the look-up gives, not what the name looks like.
+#[test]
+fn privileged_a_name_that_is_looked_up_as_this_machine_is_not_asked() {
+    vm_harness::needs_root!();
+    let scratch = Scratch::new().unwrap();
+    let server = server();
+    let resolver = scratch.path().join("resolv.conf");
+    fs::write(&resolver, format!("nameserver {}\n", name_server())).unwrap();
+    let puller = Puller::start_with_resolver(&scratch, "", &resolver);
+    let measured = |text: &str| fs::write(puller.document().with_file_name("measured.toml"), text);
+    measured("").unwrap();
+    let image = image(&format!("{HOST}:{}", server.address().port()));
+    puller.refuse(&image, 69, &[HOST, "is at 127.0.0.1, "]);
+    assert_eq!(server.connections(), 0);
+    measured(&entry(HOST, "anonymous = true")).unwrap();
+    let output = puller
+        .client(&image, "named")
+        .args(["--timeout", "5"])
+        .output();
+    let error = output.unwrap().stderr;
+    assert!(
+        server.connections() > 0,
+        "{}",
+        String::from_utf8_lossy(&error)
+    );
+}
