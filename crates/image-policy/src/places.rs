@@ -62,8 +62,9 @@ const MAYBE: [&str; 4] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidList {
-    /// It is no JSON, not within the limits, or JSON that other programs may read differently.
-    #[error("cannot be read: {0}")]
+    /// It is no JSON, not within the limits, or JSON that other programs may read differently. The
+    /// place is not told, which may be the end of what came.
+    #[error("cannot be read: {}", .0.rule)]
     Json(#[from] JsonError),
     /// It is another kind of document.
     #[error("is no {wanted} but {found}")]

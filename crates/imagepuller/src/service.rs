@@ -36,7 +36,7 @@ mod answer;
 pub(crate) mod call;
 mod stores;
 
-use answer::refuse;
+use answer::{refuse, refuse_tag};
 use call::{Attention, Call, Running, Time};
 use stores::{Open, Stores};
 
@@ -226,7 +226,11 @@ impl ImagePullService for Service {
             }),
             Err(error) => {
                 let image = shown(&request.image_url).up_to(MAX_SHOWN_CHARS);
-                Err(refuse(&format!("pull {image}"), &error))
+                let what = format!("pull {image}");
+                Err(match request.image_url.contains('@') {
+                    true => refuse(&what, &error),
+                    false => refuse_tag(&what, &error),
+                })
             }
         }
     }

@@ -56,11 +56,14 @@ pub enum InvalidDigest {
 }
 
 /// Received content is not what its digest or descriptor says.
+///
+/// What came is not shown: the message leaves the guest, and the host may have named a server that
+/// it cannot ask itself. `Debug` has it, for the guest's log at its lowest level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Mismatch {
     /// Another content came.
-    #[error("expected {expected}, but the {received_bytes} bytes received have {received}")]
+    #[error("expected {expected}, but something else came")]
     Digest {
         /// The digest asked for.
         expected: Digest,
@@ -70,7 +73,7 @@ pub enum Mismatch {
         received_bytes: u64,
     },
     /// The descriptor names another size.
-    #[error("expected {expected} bytes for {digest}, received {received}")]
+    #[error("expected {expected} bytes for {digest}, but another number came")]
     Size {
         /// The digest asked for.
         digest: Digest,

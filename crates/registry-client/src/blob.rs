@@ -148,9 +148,9 @@ impl<'a> Blob<'a> {
     }
 
     fn too_slow(&mut self, limit: Duration) -> Error {
-        let (received, size) = (self.received, self.size);
-        let limit = seconds(limit);
-        let reason = format!("is too slow: {received} of {size} bytes in {limit}");
+        self.log_received();
+        let (size, limit) = (self.size, seconds(limit));
+        let reason = format!("is too slow: {size} bytes take longer than {limit}");
         let error = Error::late(&self.host, reason);
         self.session.lost(self.attempts.give_up(error))
     }
@@ -195,7 +195,7 @@ impl<'a> Blob<'a> {
                 continue;
             }
             if chunk.len() as u64 > self.size - self.received {
-                return Err(self.wrong_length("sends more bytes".to_owned()).into());
+                return Err(self.wrong_length("sends more bytes").into());
             }
             self.received += chunk.len() as u64;
             self.attempts.progress();
@@ -231,7 +231,8 @@ impl<'a> Blob<'a> {
         if self.received == self.size {
             return Ok(());
         }
-        let reason = format!("ended after {} of {} bytes", self.received, self.size);
+        self.log_received();
+        let reason = format!("ended before all of its {} bytes came", self.size);
         Err(Failure::passing(Error::transfer(&self.host, reason)))
     }
 
@@ -279,7 +280,7 @@ impl<'a> Blob<'a> {
         let response = answer.response;
         let (status, headers) = (response.status(), response.headers());
         let start = if status == StatusCode::RANGE_NOT_SATISFIABLE {
-            Err(Contradiction::Range(format!("has no bytes after {from}")))
+            Err(Contradiction::Range("has no bytes after those"))
         } else {
             range::start(status, headers, from, self.size)
         };
@@ -297,10 +298,14 @@ impl<'a> Blob<'a> {
                 self.open = Some(Open { response, skip });
                 Ok(())
             }
-            Err(Contradiction::Length(length)) => Err(self
-                .wrong_length(format!("announces {length} bytes"))
-                .into()),
+            Err(Contradiction::Length(length)) => {
+                tracing::debug!(host = self.host, length, size = self.size, "another length");
+                Err(self
+                    .wrong_length("announces another number of bytes")
+                    .into())
+            }
             Err(Contradiction::Range(said)) => {
+                self.log_received();
                 self.by_range = false;
                 let rule = format!("answers a request for the rest of a blob wrongly: it {said}");
                 let host = self.host.clone();
@@ -309,7 +314,19 @@ impl<'a> Blob<'a> {
         }
     }
 
-    fn wrong_length(&self, rule: String) -> Error {
+    /// Errors do not say how much came: they leave the guest, and the host may have named a server
+    /// that it cannot ask itself.
+    fn log_received(&self) {
+        let Self {
+            host,
+            received,
+            size,
+            ..
+        } = self;
+        tracing::debug!(host, received, size, "so much of a blob came");
+    }
+
+    fn wrong_length(&self, rule: &'static str) -> Error {
         Error::Length {
             host: self.host.clone(),
             rule,

@@ -178,7 +178,7 @@ pub enum Error {
         /// Host and port.
         host: String,
         /// What it says or sends.
-        rule: String,
+        rule: &'static str,
         /// The descriptor's size.
         size_bytes: u64,
     },

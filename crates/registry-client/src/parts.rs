@@ -203,7 +203,7 @@ async fn body(
         bytes.extend_from_slice(&chunk);
     }
     if bytes.len() < size {
-        let reason = format!("gave {} of the {size} bytes of a part", bytes.len());
+        let reason = format!("ended before all {size} bytes of a part came");
         return Err(Failure::passing(Error::transfer(&host, reason)));
     }
     Ok(bytes.freeze())

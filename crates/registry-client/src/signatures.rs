@@ -204,9 +204,11 @@ impl Search<'_> {
         let received = self.bytes(wanted, what, MAX_CONTENT_BYTES).await;
         let verified = received.and_then(|bytes| {
             let verified = Unverified::new(bytes).verify(digest, None);
-            verified.map_err(|mismatch| Error::Answer {
-                host: self.registry.host(),
-                rule: format!("sends another {what} than was asked for: {mismatch}"),
+            verified.map_err(|mismatch| {
+                let host = self.registry.host();
+                tracing::debug!(host, ?mismatch, "another {what}");
+                let rule = format!("sends another {what} than was asked for: {mismatch}");
+                Error::Answer { host, rule }
             })
         });
         let failed = |error| self.found.fail(place, error);

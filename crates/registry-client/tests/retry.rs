@@ -224,9 +224,12 @@ fn a_blob_is_never_longer_than_described() {
     for (answer, words) in [
         (
             ok(&format!("{CONTENT}!")),
-            "announces 22 bytes of a blob that has 21",
+            "announces another number of bytes of a blob that has 21",
         ),
-        (ok("short"), "announces 5 bytes of a blob that has 21"),
+        (
+            ok("short"),
+            "announces another number of bytes of a blob that has 21",
+        ),
         (
             format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}!"),
             "sends more bytes of a blob that has 21",
@@ -279,7 +282,7 @@ fn a_drip_is_too_slow() {
     };
     let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
     assert!(
-        text(&error).contains("is too slow: 5 of 21 bytes in 2 s"),
+        text(&error).contains("is too slow: 21 bytes take longer than 2 s"),
         "{error}"
     );
 }
@@ -319,7 +322,7 @@ fn a_drip_does_not_eat_the_time_of_the_next() {
     };
     let error = blob(&plain(server.port), server.port, 1 << 30, &patience).unwrap_err();
     assert!(
-        text(&error).contains("is too slow: 21 of 1073741824 bytes in 2 s"),
+        text(&error).contains("is too slow: 1073741824 bytes take longer than 2 s"),
         "{error}"
     );
 }

@@ -12,9 +12,9 @@ use futures_util::future::{Either, maybe_done, select};
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
-use layer_unpack::Unpacked;
 use layer_unpack::blob::Expected;
 use layer_unpack::caller::{CallerGuard, CallerWatch};
+use layer_unpack::{LayerError, Unpacked};
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use ocicrypt::LayerKey;
@@ -303,6 +303,9 @@ impl UnpackJob {
         let unpacked = unpacked.map_err(|source| {
             if source.is_no_space() {
                 return store.full().into();
+            }
+            if let LayerError::Blob(mismatch) | LayerError::DiffId(mismatch) = &source {
+                tracing::debug!(host = self.host, ?mismatch, "other content");
             }
             Error::Layer {
                 digest: self.expected.digest,

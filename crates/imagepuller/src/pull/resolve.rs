@@ -104,12 +104,16 @@ pub async fn fetch(registry: &Registry, wanted: DocumentRequest) -> Result<Docum
         Kind::Manifest => registry.manifest(&wanted.digest).await?,
         Kind::Config => registry.config(&wanted.digest).await?,
     };
-    wanted.verify(received).map_err(|source| Error::Content {
-        what: match wanted.kind {
-            Kind::Manifest => "the manifest",
-            Kind::Config => "the image configuration",
-        },
-        host: registry.host(),
-        source: Box::new(source),
+    wanted.verify(received).map_err(|source| {
+        let host = registry.host();
+        tracing::debug!(host, mismatch = ?source, "other content");
+        Error::Content {
+            what: match wanted.kind {
+                Kind::Manifest => "the manifest",
+                Kind::Config => "the image configuration",
+            },
+            host,
+            source: Box::new(source),
+        }
     })
 }

@@ -6,9 +6,37 @@ use crate::error::{Error, Kind, chain};
 
 /// An error as the caller gets it, which the log has too.
 pub fn refuse(what: &str, error: &Error) -> ttrpc::Error {
-    let message = format!("failed to {what}: {}", chain(error));
+    refuse_as(what, error, chain(error))
+}
+
+/// The same for an image that was asked for by a tag: which digest its registry's answer has, the
+/// host is not to learn, for it may have named another server than a registry.
+pub fn refuse_tag(what: &str, error: &Error) -> ttrpc::Error {
+    let text = chain(error);
+    tracing::debug!("with digests: {text}");
+    refuse_as(what, error, without_digests(&text))
+}
+
+fn refuse_as(what: &str, error: &Error, text: String) -> ttrpc::Error {
+    let message = format!("failed to {what}: {text}");
     tracing::error!("{message}");
     ttrpc::Error::RpcStatus(ttrpc::get_status(code(error), message))
+}
+
+/// The fewest hexadecimal digits of a digest.
+const MIN_DIGITS: usize = 64;
+
+/// A text with dots for what may be the hexadecimal digits of a digest.
+fn without_digests(text: &str) -> String {
+    let pieces = text.split_inclusive(|character: char| !character.is_ascii_hexdigit());
+    let shown = pieces.map(|piece| {
+        let rest = piece.trim_start_matches(|character: char| character.is_ascii_hexdigit());
+        match piece.len() - rest.len() {
+            MIN_DIGITS.. => format!("...{rest}"),
+            _ => piece.to_owned(),
+        }
+    });
+    shown.collect()
 }
 
 fn code(error: &Error) -> Code {

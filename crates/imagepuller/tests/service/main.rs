@@ -32,3 +32,4 @@ mod rfc011;
 mod status;
 mod store_commands;
 mod stored;
+mod what_came;

@@ -202,7 +202,7 @@ fn privileged_a_flipped_byte_is_found_at_every_level() {
         puller.refuse(
             &site.image(),
             65,
-            &[&format!("expected {digest}"), "bytes received have sha256:"],
+            &[&format!("expected {digest}, but something else came")],
         );
         fs::write(&path, good).unwrap();
         puller.pull(&site.image(), "c1");
