@@ -8,6 +8,8 @@ mod jobs;
 #[path = "smoke/options.rs"]
 mod options;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -220,6 +222,37 @@ fn what_cannot_begin_has_its_own_codes() -> Result<()> {
             69,
             "--programs",
         ),
+/// The parameter was added where there was no initdata too, and nobody said so: an image was called
+/// ready of which each pod was refused.
+#[test]
+fn the_parameter_for_unverified_initdata_is_added_only_with_initdata_and_said() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let path = |name: &str| scratch.path().join(name);
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >'{}'\nexit 1\n",
+        path("line").display()
+    );
+    fs::write(path("qemu"), script)?;
+    fs::set_permissions(path("qemu"), Permissions::from_mode(0o755))?;
+    let initrd = Image::good()?.write(&scratch)?;
+    let qemu = path("qemu").display().to_string();
+    let word = "configdev.allow_unverified_initdata=1";
+    for (more, times, said) in [
+        (&[][..], 1, true),
+        (&["--append", word], 1, false),
+        (&["--initdata", "none"], 0, false),
+        (&["--expect", "refused"], 0, false),
+    ] {
+        let more = [&["--qemu", &qemu], more].concat();
+        let (_, text) = smoke(&["--initrd", &initrd.to_string_lossy()], &more)?;
+        let line = fs::read_to_string(path("line"))?;
+        assert_eq!(line.matches(word).count(), times, "{more:?}: {line}");
+        let row = format!("warning  parameter     {word} was added");
+        assert_eq!(text.contains(&row), said, "{more:?}: {text}");
+    }
+    Ok(())
+}
+
         (
             &["--initrd", &here, "--root", "/"],
             &[],

@@ -35,16 +35,9 @@ fn measured(document: Option<&str>, parameter: Option<&str>) -> Result<Report> {
 fn measured_once(document: Option<&str>, parameter: Option<&str>) -> Result<Report> {
     let scratch = Scratch::new()?;
     let vtpm = Vtpm::start(&scratch)?;
-    // A TPM is no TEE: without initdata and evidence the guest has to be told that this is all
-    // right.
-    let parameters = ["configdev.allow_unverified_initdata=1"];
     let scenario = Scenario {
         document: document.map(ToOwned::to_owned),
-        kernel_parameters: parameters
-            .into_iter()
-            .chain(parameter)
-            .map(ToOwned::to_owned)
-            .collect(),
+        kernel_parameters: parameter.into_iter().map(ToOwned::to_owned).collect(),
         arguments: vtpm.arguments(),
         ..Scenario::bare(JOB)
     };

@@ -245,6 +245,7 @@ fn boot(options: &Options, initrd: &[u8], scratch: &Scratch) -> Result<(Vec<judg
         expect: options.expect,
         has_initdata: around.initdata.is_some(),
         own_initdata: around.own_initdata,
+        adds_unverified: options.adds_unverified(),
         has_document: around.document.is_some(),
         has_image: around.image.is_some(),
         digest: around.digest.clone(),

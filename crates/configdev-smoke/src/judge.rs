@@ -11,7 +11,7 @@ mod tests;
 
 use crate::check_image::Finding;
 use crate::exit::{self, Kind};
-use crate::machine::{Ended, Run};
+use crate::machine::{Ended, Run, UNVERIFIED};
 use crate::options::Expect;
 use crate::seen::Seen;
 
@@ -54,6 +54,8 @@ pub struct Case {
     pub has_initdata: bool,
     /// Its document was made here.
     pub own_initdata: bool,
+    /// [`UNVERIFIED`] was added to the kernel's parameters.
+    pub adds_unverified: bool,
     /// There was a disk with the node's document.
     pub has_document: bool,
     /// An image was asked for.
@@ -86,6 +88,7 @@ pub fn judge(case: &Case, run: &Run, findings: Result<Vec<Finding>, String>) -> 
         rows.extend(view.service());
     }
     rows.extend(view.secret());
+    rows.extend(view.parameter());
     rows.extend(found(findings));
     rows
 }
@@ -145,6 +148,16 @@ impl View<'_> {
     fn hides_results(&self) -> bool {
         let hides = |seen: &Seen| matches!(seen, Seen::Run { by_agent: true, .. });
         self.seen().any(hides)
+    }
+
+    fn parameter(&self) -> Option<Row> {
+        self.case.adds_unverified.then(|| {
+            Row::new("parameter", Kind::Processor).warning(
+                format!("{UNVERIFIED} was added, for initdata without a TEE"),
+                "say it in kernel_params where pods with initdata run without a TEE; all of them \
+                 are refused there otherwise",
+            )
+        })
     }
 
     fn secret(&self) -> Option<Row> {

@@ -13,7 +13,7 @@ use command_fds::{CommandFdExt as _, FdMapping};
 use vm_harness::process::{POLL, bound_command};
 use vm_harness::{Background, Report, Scratch, has_mark, kata};
 
-use crate::options::{Expect, Options};
+use crate::options::Options;
 use crate::relay;
 use crate::seen::{self, Seen};
 use crate::surroundings::Surroundings;
@@ -27,7 +27,7 @@ const DONE: &str = "\"what\":\"done\"";
 /// The sandbox's name.
 const ID: &str = "configdev5m0ke";
 
-/// The parameter without which initdata is refused where there is no TEE.
+/// The parameter without which a disk with initdata is refused where there is no TEE.
 pub const UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 
 /// Why the guest is no longer there.
@@ -177,8 +177,7 @@ fn arguments(
     run: &Path,
 ) -> Result<Vec<OsString>> {
     let mut parameters = parts.parameters.clone();
-    // Without a disk too: the processor refuses where it finds no TEE to say that there is none.
-    if options.expect != Expect::Refused {
+    if options.adds_unverified() {
         parameters.push(UNVERIFIED.to_owned());
     }
     let sandbox = kata::Sandbox {

@@ -25,7 +25,8 @@ Examples:
 ///
 /// Where --pull names no image, a registry with a password and a private CA runs in this program,
 /// and the guest reaches nothing else. There is no TEE here, so initdata counts only by the kernel
-/// parameter configdev.allow_unverified_initdata=1, which is added, except with --expect refused.
+/// parameter configdev.allow_unverified_initdata=1, which is added where there is initdata, except
+/// with --expect refused.
 ///
 /// Prints one line for each part; what initdata-processor check-image finds in the same image
 /// stands beside them. Needs QEMU (qemu-system-x86_64) and setpriv, no root.
@@ -203,15 +204,24 @@ impl Options {
             .is_some_and(|path| path.as_os_str() == "none")
     }
 
+    /// Whether the kernel parameter is added by which a guest without a TEE accepts initdata.
+    #[must_use]
+    pub fn adds_unverified(&self) -> bool {
+        self.expect != Expect::Refused && !self.is_without_initdata() && !self.says_unverified()
+    }
+
+    fn says_unverified(&self) -> bool {
+        self.append.contains("configdev.allow_unverified_initdata")
+    }
+
     /// What clap cannot say.
     ///
     /// # Errors
     ///
     /// What does not go together.
     pub fn problem(&self) -> Option<&'static str> {
-        let allows = self.append.contains("configdev.allow_unverified_initdata");
         match self.expect {
-            Expect::Refused if allows => {
+            Expect::Refused if self.says_unverified() => {
                 Some("--expect refused and configdev.allow_unverified_initdata in --append")
             }
             Expect::Refused if self.is_without_initdata() => {

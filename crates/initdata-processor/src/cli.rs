@@ -79,15 +79,16 @@ Example:
 /// files, their owner, another default policy, and what an agent finds of accepted initdata.
 ///
 /// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
-/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it. A
-/// configuration that is expected and does not come is refused, like one that is unusable.
+/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it. One that
+/// is expected and does not come is refused, like one that is unusable.
 ///
 /// Before the first disk is read the program gives up capabilities, files (Landlock) and system
 /// calls (seccomp) that it does not need.
 ///
-/// Without a TEE, initdata is refused unless the kernel command line holds
-/// configdev.allow_unverified_initdata=1. In an SNP or TDX guest that parameter has no effect:
-/// until the guest's driver is there, initdata is refused, so load the driver first. SEV and SEV-ES
+/// Without a TEE, a disk with initdata is refused unless the kernel command line holds
+/// configdev.allow_unverified_initdata=1; without such a disk there is nothing to verify. In an SNP
+/// or TDX guest that parameter has no effect: until the guest's driver is there, initdata is
+/// refused, so load the driver first. SEV and SEV-ES
 /// without SNP, and a guest whose paravisor hides the TEE from the kernel, count as no TEE.
 #[derive(Debug, Parser)]
 #[command(version, long_version = program_version::VERSION)]

@@ -13,6 +13,7 @@ use initdata::{Algorithm, Refusal};
 use crate::default_policy::DefaultPolicyError;
 use crate::disk::MAX_BLOCK_DEVICES;
 use crate::evidence::EvidenceError;
+use crate::find::EXPECT;
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
 use crate::line::line;
 use crate::settings::SettingsError;
@@ -41,14 +42,15 @@ pub enum Error {
     /// The disk of this name has the right magic and holds no usable image.
     #[error("use disk {0} (\"{1}\")")]
     Image(String, Magic, #[source] DecodeError),
-    /// The evidence announces initdata, but no disk carries it.
+    /// The evidence announces initdata, or somebody expects it by name, but no disk carries it.
     #[error(
-        "find the initdata disk: {field} announces initdata, but none of the disks carries the \
-        magic \"initdata\" ({unreadable} disks could not be read)"
+        "find the initdata disk: {}, but none of the disks carries the magic \"initdata\" \
+        ({unreadable} disks could not be read)",
+        expected(*.field)
     )]
     DiskMissing {
-        /// The field that is not zero.
-        field: &'static str,
+        /// The field that is not zero; `None` where only the name is expected.
+        field: Option<&'static str>,
         /// How many disks could not be read.
         unreadable: usize,
     },
@@ -78,7 +80,7 @@ pub enum Error {
     /// The TEE gives no evidence.
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
-    /// There is no TEE, and the kernel parameter does not allow that.
+    /// There is initdata and no TEE, and the kernel parameter does not allow that.
     #[error(
         "verify initdata: found no sign of SNP or TDX; on a machine without a TEE the kernel \
         parameter {ALLOW_UNVERIFIED} accepts unverified initdata"
@@ -206,6 +208,13 @@ pub enum Error {
     /// This file or directory cannot be written.
     #[error("write {0}")]
     Write(PathBuf, #[source] io::Error),
+}
+
+fn expected(field: Option<&str>) -> String {
+    match field {
+        Some(field) => format!("{field} announces initdata"),
+        None => format!("--expect or {EXPECT} names initdata"),
+    }
 }
 
 fn doing(disk: &str) -> String {

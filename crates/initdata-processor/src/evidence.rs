@@ -67,8 +67,8 @@ pub const LABEL: &[u8; 64] = b"initdata-processor: the field that the host annou
 /// # Errors
 ///
 /// [`EvidenceError`]: a contradiction, a missing driver, or a file that cannot be looked at. "No
-/// TEE" is answered only where it is certain, because the kernel parameter then lets unverified
-/// initdata pass.
+/// TEE" is answered only where it is certain, because a guest then goes on without initdata, or
+/// with unverified initdata by the kernel parameter.
 pub fn platform(paths: &Paths) -> Result<Option<Box<dyn Evidence>>, EvidenceError> {
     let signs = sign::all(paths)?;
     let mut drivers = Vec::new();

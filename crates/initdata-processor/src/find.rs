@@ -85,6 +85,12 @@ impl Search {
         self.expected.push(Magic::INITDATA);
     }
 
+    /// Whether the guest does not go on without initdata.
+    #[must_use]
+    pub fn expects_initdata(&self) -> bool {
+        self.expected.contains(&Magic::INITDATA)
+    }
+
     /// Refuses to do without the configuration `target`, which no disk in `scan` carries, where it
     /// is expected, or where a disk has its name or its magic for a serial: nobody may take it for one that the host did
     /// not mean to give.

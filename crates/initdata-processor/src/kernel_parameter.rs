@@ -1,4 +1,4 @@
-//! Words of the kernel command line, and the switch for platforms without a TEE.
+//! Words of the kernel command line, and the switch for initdata without a TEE.
 
 use std::fs::File;
 use std::io::{self, Read};

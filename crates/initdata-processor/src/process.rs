@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use config_image::Image;
-use initdata::Field;
 
 use crate::copy::Copy;
 use crate::default_policy::DefaultPolicy;
@@ -16,7 +15,7 @@ use crate::paths::Paths;
 use crate::refusal::Results;
 use crate::report::Report;
 use crate::settings::{AcceptedDisk, Settings, Target};
-use crate::verify::{Accepted, announced};
+use crate::verify::{Accepted, Announced};
 use crate::{Error, bug, disk, sandbox, verify, watch};
 
 /// The options of a run.
@@ -203,7 +202,8 @@ fn initdata(
     report.phase("disks");
     let accepted = verify::place(
         &scan,
-        announced.as_ref(),
+        &announced,
+        search.expects_initdata(),
         &results.measured,
         &policy,
         journal,
@@ -249,7 +249,7 @@ fn ready(
     options: &Options,
     settings: &Settings,
     journal: &mut Journal<'_>,
-) -> Result<(Search, Option<Field>), Error> {
+) -> Result<(Search, Announced), Error> {
     // From the platform's own firmware, not from the host's disks: before the sandbox, which has no
     // room for its ioctl.
     let platform = platform()?;
@@ -261,8 +261,8 @@ fn ready(
         options.include_loop,
         journal,
     )?;
-    let announced = announced(platform, &options.paths, journal)?;
-    if announced.as_ref().is_some_and(|field| !field.is_zero()) {
+    let announced = Announced::read(platform, &options.paths, journal)?;
+    if announced.promise().is_some() {
         search.expect_initdata();
     }
     search.prepare(journal);

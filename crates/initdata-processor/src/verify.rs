@@ -16,25 +16,47 @@ use crate::outcome::Initdata;
 use crate::paths::Paths;
 use crate::watch::asks;
 
-/// What the host announced; `None` without a TEE, where an administrator allowed that.
-///
-/// # Errors
-///
-/// [`Error::Evidence`], [`Error::NoPlatform`].
-pub fn announced(
-    platform: Option<Box<dyn Evidence>>,
-    paths: &Paths,
-    journal: &mut Journal<'_>,
-) -> Result<Option<Field>, Error> {
-    match platform {
-        Some(evidence) => Ok(Some(evidence.field()?)),
-        None if unverified_allowed(&paths.cmdline) => {
-            journal.warn(format_args!(
-                "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
-            ));
-            Ok(None)
+/// What initdata is held to.
+#[derive(Debug)]
+pub enum Announced {
+    /// What the host announced, as the TEE reports it.
+    Field(Field),
+    /// Nothing: there is no TEE, and an administrator allowed initdata all the same.
+    Unverified,
+    /// There is no TEE, and so there may be no initdata either.
+    NoPlatform,
+}
+
+impl Announced {
+    /// Reads what the host announced.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Evidence`].
+    pub fn read(
+        platform: Option<Box<dyn Evidence>>,
+        paths: &Paths,
+        journal: &mut Journal<'_>,
+    ) -> Result<Self, Error> {
+        match platform {
+            Some(evidence) => Ok(Self::Field(evidence.field()?)),
+            None if unverified_allowed(&paths.cmdline) => {
+                journal.warn(format_args!(
+                    "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
+                ));
+                Ok(Self::Unverified)
+            }
+            None => Ok(Self::NoPlatform),
         }
-        None => Err(Error::NoPlatform),
+    }
+
+    /// The field that announces initdata, if it does.
+    #[must_use]
+    pub fn promise(&self) -> Option<&Field> {
+        match self {
+            Self::Field(field) => (!field.is_zero()).then_some(field),
+            Self::Unverified | Self::NoPlatform => None,
+        }
     }
 }
 
@@ -48,27 +70,38 @@ pub struct Accepted {
 }
 
 /// Puts initdata in place if there is one and it is the announced one; `policy` if it has none.
+/// One that is `expected` has to be there.
 ///
 /// # Errors
 ///
 /// Whatever is wrong with it; then nothing was written.
 pub fn place(
     scan: &Scan,
-    announced: Option<&Field>,
+    announced: &Announced,
+    expected: bool,
     measured: &Measured,
     policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
 ) -> Result<Accepted, Error> {
     let Some(disk) = scan.only(Magic::INITDATA)? else {
-        return absent(scan, announced, measured, policy, journal);
+        if expected {
+            return Err(Error::DiskMissing {
+                field: announced.promise().map(|field| field.name),
+                unreadable: scan.unreadable(),
+            });
+        }
+        return absent(measured, policy, journal);
     };
+    if matches!(announced, Announced::NoPlatform) {
+        return Err(Error::NoPlatform);
+    }
     let image = decode(&disk.name, disk, disk.magic)?;
     let document = match announced {
-        Some(field) => {
+        Announced::Field(field) => {
             let matched = verify(disk, &image, field)?;
             parse_verified(disk, &image, field, matched)?
         }
-        None => parse(disk, &image)?,
+        Announced::Unverified | Announced::NoPlatform => parse(disk, &image)?,
     };
     for key in &document.unknown_keys {
         journal.warn(format_args!(
@@ -78,7 +111,7 @@ pub fn place(
     }
     let is_default = measured.place(&document, &image.document, policy)?;
     let entries = document.data.len();
-    let verified = announced.is_some();
+    let verified = matches!(announced, Announced::Field(_));
     journal.info(format_args!(
         "{}: initdata {}, {} bytes, {}, {entries} entries in {}",
         disk.name,
@@ -96,23 +129,13 @@ pub fn place(
     })
 }
 
-/// No disk. That is an answer where nothing was announced, and an attack (or a fault) where
-/// something was.
+/// No disk, and nobody was promised one. Without a TEE too: a real one shows its signs to the
+/// kernel whatever the host does, and where there is none nothing was verified for anybody.
 fn absent(
-    scan: &Scan,
-    announced: Option<&Field>,
     measured: &Measured,
     policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
 ) -> Result<Accepted, Error> {
-    if let Some(field) = announced
-        && !field.is_zero()
-    {
-        return Err(Error::DiskMissing {
-            field: field.name,
-            unreadable: scan.unreadable(),
-        });
-    }
     measured.place_policy(&policy.text())?;
     journal.info("no initdata disk, and none was announced");
     policy.tell(journal);

@@ -139,17 +139,45 @@ fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
     assert!(machine.log.contains("warning: no TEE"));
     assert!(machine.log.contains("NOT verified"));
 
-    let mut machine = Machine::new().cmdline(UNVERIFIED);
-    assert_eq!(
-        machine.run(Platform::none()).initdata.unwrap(),
-        Initdata::Absent
-    );
+    // Nobody was promised anything where nobody sent initdata.
+    for cmdline in ["", UNVERIFIED] {
+        let mut machine = Machine::new()
+            .cmdline(cmdline)
+            .disk("vda", &configuration(CONFIGURATION));
+        let outcome = machine.run(Platform::none());
+        assert_eq!(*outcome.initdata.as_ref().unwrap(), Initdata::Absent);
+        assert!(machine.deny_policy().contains("the image's default policy"));
+        assert!(matches!(puller(&outcome), Ok(Configuration::Placed { .. })));
+        assert!(!machine.is_marked_refused());
+    }
 
     // An unreadable command line is not a permission.
     let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
     std::fs::remove_file(&machine.options.paths.cmdline).unwrap();
     let error = machine.refused(Platform::none()).0;
     assert!(matches!(error, Error::NoPlatform));
+}
+
+/// An image, or a command line, that says so does without initdata on no machine.
+#[test]
+fn initdata_that_is_expected_by_name_has_to_come() {
+    let platforms = [Platform::none, || Platform::announces(&[], 32)];
+    for (parameter, expect) in [
+        ("configdev.expect=initdata", None),
+        ("configdev.expect=imagepuller,initdata", None),
+        ("", Some("initdata")),
+    ] {
+        for (platform, allow) in platforms
+            .iter()
+            .flat_map(|one| [(one, ""), (one, UNVERIFIED)])
+        {
+            let mut machine = Machine::new().cmdline(&format!("{parameter} {allow}"));
+            machine.options.expect.extend(expect.map(str::to_owned));
+            let (error, policy) = machine.refused(platform());
+            assert!(matches!(error, Error::DiskMissing { .. }), "{error}");
+            assert!(policy.contains("names initdata"), "{policy}");
+        }
+    }
 }
 
 #[test]

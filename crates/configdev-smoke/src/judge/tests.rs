@@ -10,6 +10,7 @@ fn case(expect: Expect) -> Case {
         expect,
         has_initdata: true,
         own_initdata: true,
+        adds_unverified: false,
         has_document: expect != Expect::Anonymous,
         has_image: true,
         digest: Some("sha256:1".to_owned()),
