@@ -95,7 +95,7 @@ fn privileged_an_initramfs_whose_first_program_is_the_example() -> Result<()> {
 
 /// The initrd of Debian's dracut, with the test's kernel, gets the units. Then the agent's unit
 /// loses what makes it wait, which a builder easily forgets. Nothing starts the processor then, and
-/// nothing loads the drivers of disks, which its unit does.
+/// nothing loads the drivers of disks, which its unit does. Nor is there a vsock for the agent.
 #[test]
 fn privileged_an_initrd_of_dracut_with_the_units() -> Result<()> {
     if !is_root("owners and device nodes of an initrd") {
@@ -136,6 +136,9 @@ fn privileged_an_initrd_of_dracut_with_the_units() -> Result<()> {
         let drop_in = format!("usr/lib/systemd/system/kata-agent.service.d/{name}");
         emptied.file(&drop_in, 0o644, b"")?;
     }
+    let release = modules.file_name().unwrap_or_default().to_string_lossy();
+    let vsock = format!("usr/lib/modules/{release}/kernel/net/vmw_vsock/vsock.ko");
+    emptied.file(&vsock, 0o644, b"")?;
     // The kernel unpacks an archive behind another one over it.
     let mut both = fs::read(path("output"))?;
     both.resize(both.len().next_multiple_of(512), 0);
@@ -147,5 +150,6 @@ fn privileged_an_initrd_of_dracut_with_the_units() -> Result<()> {
         &text,
         &["FAILED   processor", "it did not run before the agent"],
     );
+    assert_tells(&text, &["FAILED   vsock", "Address family not supported"]);
     Ok(())
 }

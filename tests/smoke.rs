@@ -163,6 +163,25 @@ fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
             1,
         ),
     ];
+    assert_named(rows)
+}
+
+/// Kata's agent listens on vsock before anything else, and ends where it cannot. The image was
+/// called ready.
+#[test]
+fn an_image_without_vsock_is_not_ready() -> Result<()> {
+    let good = Image::good()?;
+    let rows = |module, words| {
+        let image = good.without_module(module);
+        (image, &PARAMETER[..], &["vsock"][..], words, 2)
+    };
+    assert_named(vec![
+        rows("vsock", "Address family not supported by protocol"),
+        rows("vmw_vsock_virtio_transport", "no virtio transport"),
+    ])
+}
+
+fn assert_named(rows: Vec<Row<'_>>) -> Result<()> {
     let mut wrong = Vec::new();
     for (image, more, names, words, expected) in rows {
         let (code, text) = smoke_image(&image, more)?;
@@ -203,25 +222,6 @@ fn an_image_of_the_callers_is_pulled_with_the_callers_document() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn what_cannot_begin_has_its_own_codes() -> Result<()> {
-    let nowhere = ["--initrd", "/nowhere"];
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("smoke.rs");
-    let here = here.to_string_lossy();
-    for (initrd, more, code, words) in [
-        (&nowhere[..], &[][..], 66, "failed to read /nowhere"),
-        (
-            &["--initrd", &here],
-            &["--qemu", "/nowhere"],
-            69,
-            "install QEMU",
-        ),
-        (
-            &["--initrd", &here],
-            &["--programs", "/nowhere"],
-            69,
-            "--programs",
-        ),
 /// The parameter was added where there was no initdata too, and nobody said so: an image was called
 /// ready of which each pod was refused.
 #[test]
@@ -253,6 +253,25 @@ fn the_parameter_for_unverified_initdata_is_added_only_with_initdata_and_said() 
     Ok(())
 }
 
+#[test]
+fn what_cannot_begin_has_its_own_codes() -> Result<()> {
+    let nowhere = ["--initrd", "/nowhere"];
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("smoke.rs");
+    let here = here.to_string_lossy();
+    for (initrd, more, code, words) in [
+        (&nowhere[..], &[][..], 66, "failed to read /nowhere"),
+        (
+            &["--initrd", &here],
+            &["--qemu", "/nowhere"],
+            69,
+            "install QEMU",
+        ),
+        (
+            &["--initrd", &here],
+            &["--programs", "/nowhere"],
+            69,
+            "--programs",
+        ),
         (
             &["--initrd", &here, "--root", "/"],
             &[],

@@ -23,7 +23,7 @@ const AGENT: &str = "KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.so
 pub const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
     CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\nCONFIG_SCSI_VIRTIO=y\n\
     CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
-    CONFIG_LSM=\"landlock,yama\"\n";
+    CONFIG_LSM=\"landlock,yama\"\nCONFIG_VIRTIO_VSOCKETS=y\n";
 
 /// An image in the making.
 #[derive(Clone, Debug)]

@@ -1,12 +1,14 @@
 //! The stand-in for Kata's agent: does what the agent does, in its order, and says what it sees.
 //!
-//! As the agent of Kata 4.1 (`src/agent/src/main.rs`): mounts, where it is the first program; the
-//! policy, without which it ends; guest components; one connection to the hub's socket, made at the
-//! start or never; the network, which the host asks for; a pull over that connection. It starts the
-//! image's hub only in so far as it takes its socket away, as the agent does before.
+//! As the agent of Kata 4.1 (`src/agent/src/main.rs`): mounts, where it is the first program;
+//! vsock, without which it ends (this goes on, to say the rest); the policy, without which it ends;
+//! guest components; one connection to the hub's socket, made at the start or never; the network,
+//! which the host asks for; a pull over that connection. It starts the image's hub only in so far
+//! as it takes its socket away, as the agent does before.
 //!
 //! `components`: what the agent starts. `disks`: what the kernel sees. `files`: what the processor
-//! left. `mounts`: of the first program. `network`: over netlink. `pull`: one pull.
+//! left. `mounts`: of the first program. `network`: over netlink. `pull`: one pull. `vsock`: where
+//! it listens.
 
 mod components;
 mod disks;
@@ -14,10 +16,11 @@ mod files;
 mod mounts;
 mod network;
 mod pull;
+mod vsock;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -55,6 +58,7 @@ fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), Str
     let policy_file = std::env::var("KATA_AGENT_POLICY_FILE").ok();
     let processes = components::processes();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (_listener, vsock) = vsock::listen();
     console.say(&Seen::Agent {
         pid: std::process::id(),
         kernel: files::line("/proc/sys/kernel/osrelease"),
@@ -62,6 +66,7 @@ fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), Str
         processes: processes.clone(),
         clock_secs: now.unwrap_or_default().as_secs(),
     });
+    console.say(&vsock);
     console.say(&Seen::Run {
         kind: mounts::kind_at("/run"),
         by_agent: hides_results,
@@ -94,6 +99,18 @@ fn late(look: impl Fn() -> bool) -> Option<f64> {
         sleep(POLL);
     }
     None
+}
+
+/// Loads a driver that nothing in the image has loaded.
+fn modprobe(driver: &str) -> bool {
+    let status = Command::new("modprobe")
+        .arg(driver)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
 }
 
 /// Where the host reads.

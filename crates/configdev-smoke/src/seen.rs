@@ -47,6 +47,13 @@ pub enum Seen {
         /// Seconds since 1970.
         clock_secs: u64,
     },
+    /// What the agent listens on, for the host.
+    Vsock {
+        /// Its transport was there only after the stand-in had loaded it.
+        loaded: bool,
+        /// Why nobody reaches the agent.
+        error: Option<String>,
+    },
     /// A disk.
     Disk {
         /// Such as `vda`.

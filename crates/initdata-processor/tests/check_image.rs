@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::fs::{CWD, FileType, Mode, mkfifoat, mknodat};
 use tempfile::TempDir;
 
 const AGENT: &str = "usr/bin/kata-agent";
@@ -23,7 +23,7 @@ const LOOKS: &str = "\0Initdata find potential device\0";
 const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
     CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=m\nCONFIG_SCSI_VIRTIO=y\n\
     CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
-    CONFIG_LSM=\"landlock,yama\"\nCONFIG_BLK_DEV_LOOP=y\n";
+    CONFIG_LSM=\"landlock,yama\"\nCONFIG_BLK_DEV_LOOP=y\nCONFIG_VIRTIO_VSOCKETS=y\n";
 
 /// The front on the hub's socket.
 const FRONT: &str = "[Service]\nExecStart=/usr/bin/imagepuller hub\n";
@@ -73,6 +73,14 @@ fn image() -> TempDir {
         put(&root, path, content);
     }
     root
+}
+
+/// Masks a unit or a drop-in in an image with the node that a root of mmdebstrap has.
+fn mask(root: &TempDir, path: &str) {
+    let path = root.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let _ = fs::remove_file(&path);
+    symlink("/dev/null", path).unwrap();
 }
 
 /// The exit code and what was printed.
@@ -575,6 +583,121 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
                 "row {number}: \"{word}\" is missing in: {line}"
             );
         }
+    }
+}
+
+/// Debian masks `hwclock.service` and others: each was an error in a root that has the node, so
+/// that no image was written; and without the node the unit behind the mask counted.
+#[test]
+fn a_masked_unit_is_no_unit_and_one_of_ours_is_an_error() {
+    let wants = |name: &str| format!("{UNITS}/multi-user.target.wants/{name}");
+    let etc = |name: &str| format!("etc/systemd/system/{name}");
+    let masked = |name: &str| format!("error: {name}: it is masked");
+    let agent = "kata-agent.service";
+    for (masks, words) in [
+        (
+            vec![etc("hwclock.service"), wants("hwclock.service")],
+            vec![],
+        ),
+        (
+            vec![format!("{UNITS}/hwclock.service"), wants("hwclock.service")],
+            vec![],
+        ),
+        (
+            vec![etc("initdata.target")],
+            vec![masked("initdata.target")],
+        ),
+        (
+            vec![etc("imagepuller.service")],
+            vec![masked("imagepuller.service")],
+        ),
+        (
+            vec![etc("initdata-read-only.service")],
+            vec![masked("initdata-read-only.service")],
+        ),
+        (vec![etc(agent)], vec![masked(agent)]),
+        // A drop-in: that of the same name does not count.
+        (
+            vec![etc("kata-agent.service.d/60-policy.conf")],
+            vec!["KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego is missing".to_owned()],
+        ),
+    ] {
+        for has_node in [true, false] {
+            let root = image();
+            put(&root, "dev/x", "");
+            if has_node {
+                let (node, mode) = (root.path().join("dev/null"), Mode::RWXU);
+                let null = rustix::fs::makedev(1, 3);
+                // Without rights something else that is no regular file.
+                mknodat(CWD, &node, FileType::CharacterDevice, mode, null)
+                    .or_else(|_| mkfifoat(CWD, &node, mode))
+                    .unwrap();
+            }
+            masks.iter().for_each(|path| mask(&root, path));
+            let (code, text) = check(&root, &[]);
+            assert_eq!(text.lines().count(), words.len(), "{masks:?}: {text}");
+            assert_eq!(code, if words.is_empty() { 0 } else { 65 }, "{text}");
+            for word in &words {
+                assert!(text.contains(word), "{masks:?}: {text}");
+            }
+        }
+    }
+}
+
+/// An agent that has no vsock ends at once, and one without a transport is reached by nobody.
+#[test]
+fn the_transport_of_vsock_is_there_and_loaded() {
+    let none = CONFIG.replace("CONFIG_VIRTIO_VSOCKETS=y\n", "");
+    let module = CONFIG.replace("VIRTIO_VSOCKETS=y", "VIRTIO_VSOCKETS=m");
+    let list = "kernel/drivers/block/virtio_blk.ko.xz:\n\
+        kernel/net/vmw_vsock/vmw_vsock_virtio_transport.ko.xz: kernel/net/vmw_vsock/vsock.ko.xz\n";
+    let modprobe = ("usr/lib/systemd/system/modprobe@.service", "[Service]\n");
+    let script = fs::read_to_string(deploy().join("init-example")).unwrap();
+    let without = script.replace("vmw_vsock_virtio_transport", "");
+    let agent_unit = format!("{UNITS}/kata-agent.service");
+    let load = ("etc/modules-load.d/x.conf", "vmw_vsock_virtio_transport\n");
+    let has_list = ("lib/modules/6/modules.dep", list);
+    let config = |text: &'static str| ("boot/config-6", text);
+    let (none, module) = (config(none.leak()), config(module.leak()));
+    let missing = "nor its module vmw_vsock_virtio_transport: the agent ends";
+    let nobody = "CONFIG_VIRTIO_VSOCKETS: it is a module, and nothing loads it";
+    for (number, (files, is_script, word)) in [
+        (vec![none], false, missing),
+        (vec![module], false, missing),
+        (vec![module, has_list, modprobe], false, ""),
+        // The shipped drop-in asks for it, and there is no such unit.
+        (vec![module, has_list], false, nobody),
+        (vec![module, has_list, load], false, ""),
+        (
+            vec![module, has_list, ("lib/systemd/systemd-udevd", "")],
+            false,
+            "",
+        ),
+        (vec![module, has_list, ("init", &script)], true, ""),
+        (vec![module, has_list, ("init", &without)], true, nobody),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let root = image();
+        files
+            .iter()
+            .for_each(|(path, content)| put(&root, path, content));
+        if *is_script {
+            fs::remove_file(root.path().join(&agent_unit)).unwrap();
+        }
+        let (code, text) = check(&root, &[]);
+        assert_eq!(
+            code,
+            if word.is_empty() { 0 } else { 65 },
+            "row {number}: {text}"
+        );
+        assert_eq!(
+            text.lines().count(),
+            usize::from(!word.is_empty()),
+            "row {number}: {text}"
+        );
+        assert!(text.contains(word), "row {number}: {text}");
     }
 }
 

@@ -3,14 +3,13 @@
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
-use std::process::{Command, Stdio};
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
 
-use super::late;
+use super::{late, modprobe};
 use crate::seen::Seen;
 
 /// The guest's address and the gateway on QEMU's own network.
@@ -33,14 +32,7 @@ pub fn up(name_server: Option<&str>) -> Seen {
     let mut interface = find();
     let mut loaded = false;
     if interface.is_none() {
-        let modprobe = Command::new("modprobe")
-            .arg("virtio_net")
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-        if modprobe.is_ok_and(|status| status.success()) {
+        if modprobe("virtio_net") {
             late(|| find().is_some());
         }
         interface = find();

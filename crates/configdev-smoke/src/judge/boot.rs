@@ -58,7 +58,7 @@ impl View<'_> {
             "agent started as process {pid}, {at:.1} s after the kernel {kernel}, whose first word \
              came after {first:.1} s"
         );
-        let mut rows = vec![row.fine(text).secs(at)];
+        let mut rows = vec![row.fine(text).secs(at), self.vsock()];
         if let Some(limit) = self.limit() {
             rows.push(limit);
         }
@@ -109,6 +109,25 @@ impl View<'_> {
                 format!("{how}; the last line is: {}", shown(last)),
                 "nothing started the agent at --agent; see the console",
             ),
+        }
+    }
+
+    fn vsock(&self) -> Row {
+        let row = Row::new("vsock", Kind::Drivers);
+        let vsock = self.find(|seen| match seen {
+            Seen::Vsock { loaded, error } => Some((*loaded, error.clone())),
+            _ => None,
+        });
+        let remedy = "build VIRTIO_VSOCKETS into the kernel, or load vmw_vsock_virtio_transport \
+                      before the agent starts";
+        match vsock {
+            None => row.skipped("the agent did not get so far"),
+            Some((_, Some(error))) => row.failed(shown(&error), remedy),
+            Some((true, None)) => row.warning(
+                "after the stand-in had loaded vmw_vsock_virtio_transport",
+                remedy,
+            ),
+            Some((false, None)) => row.fine("the agent listens"),
         }
     }
 

@@ -97,6 +97,10 @@ fn good() -> Vec<Seen> {
         },
         pull(Some("sha256:1"), None),
         Seen::Done,
+        Seen::Vsock {
+            loaded: false,
+            error: None,
+        },
     ]
 }
 
@@ -137,6 +141,12 @@ fn each_thing_that_is_wrong_has_its_row_and_its_code() {
     let rows: &[(&str, u8, Change)] = &[
         ("disks", 2, |seen| {
             seen.retain(|one| *one != disk("vdc", Some("imgpullr")))
+        }),
+        ("vsock", 2, |seen| {
+            seen[14] = Seen::Vsock {
+                loaded: false,
+                error: Some("no virtio transport".to_owned()),
+            };
         }),
         ("network", 2, |seen| {
             seen[11] = Seen::Network {

@@ -1,5 +1,7 @@
 //! Who starts what: systemd's units, or a script that is the first program.
 
+use std::collections::BTreeSet;
+
 use super::Check;
 use super::agent::Agent;
 use super::unit::{Unit, Units};
@@ -9,6 +11,11 @@ use crate::settings::AcceptedDisk;
 const POLICY: &str = "KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego";
 
 const PROCESSOR: &str = "initdata-processor.service";
+
+const AGENT: &str = "kata-agent.service";
+
+const MASKED: &str = "it is masked (a link to /dev/null), so nothing starts it; unmask it, or take \
+                      out what asks for it";
 
 /// What a boot starts.
 #[derive(Debug)]
@@ -83,9 +90,9 @@ impl Check<'_> {
                 self.error(program, "there is no such program");
             }
         }
-        let units = self.started_units();
-        if units.contains_key("kata-agent.service") {
-            self.units(agent, &units);
+        let (units, masked) = self.started_units();
+        if units.contains_key(AGENT) {
+            self.units(agent, &units, &masked);
             return Boot::Units(units);
         }
         let script = SCRIPTS.iter().find(|path| {
@@ -93,6 +100,10 @@ impl Check<'_> {
             start.is_some_and(|text| text.starts_with(b"#!"))
         });
         let Some((path, text)) = script.and_then(|path| Some((*path, self.text(path)?))) else {
+            if masked.contains(AGENT) {
+                self.error(AGENT, MASKED);
+                return Boot::Unknown;
+            }
             self.error(
                 "boot",
                 "there is neither a kata-agent.service nor a script as the first program, so who \
@@ -104,8 +115,12 @@ impl Check<'_> {
         Boot::Script(text)
     }
 
-    fn units(&mut self, agent: &Agent, units: &Units) {
-        for (name, key, word, without) in UNITS {
+    fn units(&mut self, agent: &Agent, units: &Units, masked: &BTreeSet<String>) {
+        for name in masked.iter().filter(|name| is_ours(name)) {
+            self.error(name, MASKED);
+        }
+        let rows = UNITS.iter().filter(|(name, ..)| !masked.contains(*name));
+        for (name, key, word, without) in rows {
             if !units.get(*name).is_some_and(|unit| unit.says(key, word)) {
                 let text = format!("{without}: {key}={word} is missing; see deploy/guest/systemd");
                 self.error(*name, text);
@@ -123,7 +138,7 @@ impl Check<'_> {
                 }
             }
         }
-        let Some(started) = units.get("kata-agent.service") else {
+        let Some(started) = units.get(AGENT) else {
             return;
         };
         let Some(processor) = units.get(PROCESSOR) else {
@@ -132,7 +147,7 @@ impl Check<'_> {
         let gives = started.says("Environment", POLICY);
         let allows = started.says("AssertPathExists", "|/run/measured-cfg/policy.rego");
         let relaxes = processor.says("SuccessExitStatus", "65") || !is_strict(processor);
-        self.gives_policy(agent, "kata-agent.service", gives, allows && relaxes);
+        self.gives_policy(agent, AGENT, gives, allows && relaxes);
         if !is_strict(processor) {
             self.warn(
                 PROCESSOR,
@@ -174,7 +189,8 @@ impl Check<'_> {
             self.error(PROCESSOR, *text);
         }
         let wall = "initdata-read-only.service";
-        self.wall(agent, wall, units.contains_key(wall));
+        let is_told = masked.contains(wall);
+        self.wall(agent, wall, is_told || units.contains_key(wall));
     }
 
     fn script(&mut self, agent: &Agent, path: &str, text: &str) {
@@ -229,6 +245,12 @@ impl Check<'_> {
 fn is_needed(name: &str) -> bool {
     const NEEDED: [&str; 4] = ["kata-agent", "initdata-", "attestation-", "confidential-"];
     NEEDED.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether it is one of `deploy/guest`, which nobody masks for nothing.
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 3] = ["initdata.target", "imagepuller", "run-imagepuller"];
+    is_needed(name) || OURS.iter().any(|start| name.starts_with(start))
 }
 
 /// Whether refused initdata is a failure of the unit.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::boot::{Boot, code};
-use super::{Check, Level, outside};
+use super::{Check, Level, MAX_TEXT_BYTES, outside};
 use crate::kernel_parameter::ALLOW_UNVERIFIED;
 use crate::settings::AcceptedDisk;
 
@@ -27,6 +27,12 @@ const OPTIONS: &[Row] = &[
         Some("overlay"),
         Level::Error,
         "no image can be mounted",
+    ),
+    (
+        VSOCK,
+        Some(VSOCK_MODULE),
+        Level::Error,
+        "the agent ends, because it cannot listen on vsock, or the host does not reach it",
     ),
     (
         "VIRTIO_BLK",
@@ -59,6 +65,10 @@ const OPTIONS: &[Row] = &[
         "the programs are less confined",
     ),
 ];
+
+/// What the agent listens on.
+const VSOCK: &str = "VIRTIO_VSOCKETS";
+const VSOCK_MODULE: &str = "vmw_vsock_virtio_transport";
 
 /// The ways to a disk, of which one has to be there: options, and their modules.
 const WAYS: [&[(&str, &str)]; 3] = [
@@ -141,6 +151,12 @@ impl Check<'_> {
                 self.find(*level, format!("CONFIG_{option}"), text);
             }
         }
+        let is_module = options.get(VSOCK) == Some(&"m") && has(VSOCK, Some(VSOCK_MODULE));
+        if is_module && !self.loads(VSOCK_MODULE, boot) {
+            let text = "it is a module, and nothing loads it: the host does not reach the agent; \
+                        see deploy/guest/systemd/kata-agent.service.d/50-configdev.conf";
+            self.error(format!("CONFIG_{VSOCK}"), text);
+        }
         let is_whole = |way: &&[(&str, &str)]| {
             let mut parts = way.iter();
             parts.all(|(option, module)| has(option, Some(module)))
@@ -181,6 +197,31 @@ impl Check<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Whether something in the image loads a module: a unit, a list, udev, or the first program.
+    fn loads(&mut self, module: &str, boot: &Boot) -> bool {
+        let by_boot = match boot {
+            Boot::Units(units) => units.contains_key(&format!("modprobe@{module}.service")),
+            Boot::Script(text) => code(text).any(|line| line.contains(module)),
+            // Who starts what is an error of its own.
+            Boot::Unknown => true,
+        };
+        let mut folders = ["etc", "usr/lib", "lib"].iter();
+        by_boot
+            || self.tree.is_program("lib/systemd/systemd-udevd")
+            || self.tree.is_program("usr/lib/systemd/systemd-udevd")
+            || folders.any(|folder| {
+                let folder = format!("{folder}/modules-load.d");
+                let names = self.tree.names(&folder);
+                let mut lists = names.iter().map(|name| format!("{folder}/{name}"));
+                lists.any(|path| {
+                    let text = self.tree.text(&path, MAX_TEXT_BYTES).ok().flatten();
+                    let text = String::from_utf8_lossy(text.as_deref().map_or(&[], |text| text))
+                        .replace('-', "_");
+                    text.lines().any(|line| line.trim() == module)
+                })
+            })
     }
 
     /// The configuration in the image, where there is one and only one.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use foreign_text::bounded::{ReadError, read_file};
 use linux_sys::rooted::open_scoped;
-use rustix::fs::{Dir, FileType, OFlags, ResolveFlags, fstat};
+use rustix::fs::{Dir, FileType, OFlags, ResolveFlags, fstat, readlinkat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -63,6 +63,17 @@ impl Tree {
             }
             Some(_) => Err(io::Error::other("not a regular file")),
         }
+    }
+
+    /// Whether it is a link to `/dev/null`, be that node in the image or not.
+    pub fn is_masked(&self, path: &str) -> bool {
+        // Without following the last part, which the scope alone would do.
+        let link = self
+            .at(path, OFlags::PATH | OFlags::NOFOLLOW)
+            .ok()
+            .flatten();
+        let target = link.and_then(|link| readlinkat(link, "", Vec::new()).ok());
+        target.is_some_and(|target| target.to_bytes().ends_with(b"/dev/null"))
     }
 
     pub fn has(&self, path: &str) -> bool {

@@ -56,17 +56,39 @@ fn template(name: &str) -> Option<String> {
     Some(format!("{template}@.{kind}"))
 }
 
+/// Where a unit can be, the first that counts first.
+fn places(name: &str) -> Vec<String> {
+    // An instance has what its template has, unless it says otherwise.
+    let names = std::iter::once(name.to_owned()).chain(template(name));
+    names
+        .flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}")))
+        .collect()
+}
+
 /// The units that a boot starts, by name.
 pub type Units = BTreeMap<String, Unit>;
 
 impl Check<'_> {
+    /// Whether this unit is masked: a link to `/dev/null`, and so no unit.
+    fn is_masked(&self, name: &str) -> bool {
+        let places = places(name);
+        let path = self.unit_file(&places);
+        path.is_some_and(|path| self.tree.is_masked(path))
+    }
+
+    /// The one that counts of these places.
+    fn unit_file<'a>(&self, places: &'a [String]) -> Option<&'a String> {
+        let is_there = |path: &&String| self.tree.is_masked(path) || self.tree.has(path);
+        places.iter().find(is_there)
+    }
+
     /// A unit with its drop-ins; `None` where there is none.
-    pub fn unit(&mut self, name: &str) -> Option<Unit> {
-        // An instance has what its template has, unless it says otherwise.
-        let names = std::iter::once(name.to_owned()).chain(template(name));
-        let places = names.flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}")));
-        let places: Vec<_> = places.collect();
-        let path = places.iter().find(|path| self.tree.has(path))?;
+    fn unit(&mut self, name: &str) -> Option<Unit> {
+        let places = places(name);
+        let path = self.unit_file(&places)?;
+        if self.tree.is_masked(path) {
+            return None;
+        }
         let mut unit = Unit::default();
         unit.add(&self.text(path)?);
         let mut drop_ins = BTreeMap::new();
@@ -79,7 +101,11 @@ impl Check<'_> {
                 }
             }
         }
+        // A masked one has taken the place of another of its name.
         for path in drop_ins.values() {
+            if self.tree.is_masked(path) {
+                continue;
+            }
             if let Some(text) = self.text(path) {
                 unit.add(&text);
             }
@@ -87,8 +113,8 @@ impl Check<'_> {
         Some(unit)
     }
 
-    /// Everything that the agent, or a target by its folder, starts.
-    pub fn started_units(&mut self) -> Units {
+    /// Everything that the agent, or a target by its folder, starts; and what of that is masked.
+    pub fn started_units(&mut self) -> (Units, BTreeSet<String>) {
         let mut open: BTreeSet<String> = ["kata-agent.service".to_owned()].into();
         for folder in FOLDERS {
             for target in self.tree.names(folder) {
@@ -97,9 +123,12 @@ impl Check<'_> {
                 }
             }
         }
-        let mut units = Units::new();
+        let (mut units, mut masked) = (Units::new(), BTreeSet::new());
         while let Some(name) = open.pop_first() {
             let Some(unit) = self.unit(&name) else {
+                if self.is_masked(&name) {
+                    masked.insert(name);
+                }
                 continue;
             };
             for key in STARTS {
@@ -112,6 +141,6 @@ impl Check<'_> {
             }
             units.insert(name, unit);
         }
-        units
+        (units, masked)
     }
 }
