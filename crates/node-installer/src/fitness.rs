@@ -20,7 +20,7 @@ pub(crate) struct Fitness {
     pub(crate) view: View,
     pub(crate) problems: Vec<Error>,
     pub(crate) warnings: Vec<String>,
-    /// Whether all handlers are there, and seen from here.
+    /// Whether all handlers are there, seen from here, and are those of Kata.
     pub(crate) has_handlers: bool,
     /// Whether a QEMU is not seen from here.
     pub(crate) is_partial: bool,
@@ -50,7 +50,13 @@ impl Fitness {
             },
             problems: Vec::new(),
             warnings: Vec::new(),
-            has_handlers: survey.seen.unseen.is_empty(),
+            has_handlers: survey.seen.unseen.is_empty()
+                && survey.seen.failed.is_empty()
+                && !survey
+                    .seen
+                    .findings
+                    .iter()
+                    .any(|it| it.id == "handler-empty"),
             is_partial: false,
             is_refused: false,
         };

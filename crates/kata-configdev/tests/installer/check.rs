@@ -174,6 +174,8 @@ fn a_check_without_a_node_reads_the_configuration_alone() {
 /// The wrapper was taken out of the handler that worked, and only then the new one was not found.
 #[test]
 fn a_handler_that_is_not_found_takes_no_drop_in_away() {
+    const FILE: Replaced = &[("qemu-snp\"", "qemu-snp/configuration-qemu-snp.toml\"")];
+    const PARENT: Replaced = &[("kata/qemu-snp\"", "kata\"")];
     const TYPO: Replaced = &[("qemu-snp\"", "qemu-snpp\"")];
     const MEANT: Replaced = &[("\"/opt/kata/qemu-snp\", ", "")];
     let mut machine = Machine::new();
@@ -187,6 +189,11 @@ fn a_handler_that_is_not_found_takes_no_drop_in_away() {
         "{log}"
     );
     assert_eq!(machine.read(DROP_INS[0]), before);
+    for other in [FILE, PARENT] {
+        let (code, log) = install(&machine, other, &[]);
+        assert_ne!(code, Some(0), "{log}");
+        assert_eq!(machine.read(DROP_INS[0]), before, "{other:?}: {log}");
+    }
     // Whoever means another handler has it, and then the old one goes.
     let (code, log) = install(&machine, MEANT, &[]);
     assert_eq!(code, Some(0), "{log}");
