@@ -177,8 +177,16 @@ impl Clients {
         let host = host_of(url);
         trust.authority.check_allowed(&host)?;
         let roots = trust.authority.registry.ca_certs.as_ref();
-        let proxy = self.proxies.for_url(url).filter(|proxy| proxy.is_tls());
-        let proxy = match proxy {
+        let proxy = self.proxies.for_url(url);
+        // The HTTP client would go without a proxy that it cannot read, to an address of nobody's
+        // choice.
+        if let Some(proxy) = proxy.filter(|proxy| Url::parse(proxy.url()).is_err()) {
+            return Err(Error::Client {
+                host,
+                reason: format!("the proxy {proxy} of [extra-env] has a name that is no host's"),
+            });
+        }
+        let proxy = match proxy.filter(|proxy| proxy.is_tls()) {
             None => None,
             Some(proxy) => {
                 let authority = trust.of_proxy(proxy, &self.settings);

@@ -80,6 +80,7 @@ impl Resolve for Outside {
     fn resolve(&self, name: Name) -> Resolving {
         let this = self.clone();
         Box::pin(async move {
+            *this.last() = None;
             // Without a port: the client puts in that of the URL.
             let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
             let (near, far): (Vec<SocketAddr>, Vec<_>) =
