@@ -149,7 +149,11 @@ fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
     let without = example.replace("export KATA_AGENT_POLICY_FILE=", ": ");
     ensure!(without != example, "the example does not set the variable");
     // Nothing allows initdata that nobody verifies.
-    let ended = boot(Scenario::bare(""), &[("init-example", &without)]);
+    let scenario = Scenario {
+        initdata: Some(sample_initdata()),
+        ..Scenario::bare("")
+    };
+    let ended = boot(scenario, &[("init-example", &without)]);
     let console = ended.map_or_else(|error| error.to_string(), |report| report.console);
     assert_tells(&console, &["initdata was refused, so there will be no"]);
     assert!(!console.contains("agent started"), "{console}");

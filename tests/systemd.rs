@@ -255,7 +255,10 @@ fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
             overlay.without_policy(unit)?;
         }
         // Nothing allows initdata that nobody verifies.
-        let report = overlay.boot(Scenario::bare(""))?;
+        let report = overlay.boot(Scenario {
+            initdata: Some(sample_initdata()),
+            ..Scenario::bare("")
+        })?;
         let processor = "initdata-processor.service";
         let status = property(&report, processor, "StatusText")?;
         assert_tells(status, &["initdata refused"]);

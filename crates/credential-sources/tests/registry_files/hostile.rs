@@ -64,7 +64,7 @@ fn broken_files_are_faults() {
         ),
         (
             "[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"",
-            "control characters",
+            "line end",
         ),
         ("host = \"hunter2\"", "host: expected table, found string"),
         (&long, "more than 65536 bytes"),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vm_harness::Scratch;
 
 use super::place::{document, signed_by};
-use crate::support::{Puller, misbehaving};
+use crate::support::{Puller, misbehaving, with_local_hosts};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -50,7 +50,7 @@ fn privileged_an_outer_index_leads_past_no_inner_one() {
     let name = format!("localhost:{}/team/app", registry.address().port());
     let measured = |policy: &Value, more: &str| {
         let path = puller.document().with_file_name("measured.toml");
-        fs::write(path, document(policy, more)).unwrap();
+        fs::write(path, with_local_hosts(&document(policy, more))).unwrap();
     };
     fs::copy(key.public(), puller.document().with_file_name("team.pub")).unwrap();
     let image = |digest: &str| format!("{name}@{digest}");
