@@ -21,7 +21,7 @@ use vm_harness::fixture::Fixture;
 use vm_harness::{Registry, Scratch, layout, program};
 
 /// The seconds that one guest may take, however busy the machine is.
-const TIMEOUT: &str = "600";
+const TIMEOUT: &str = "240";
 
 /// What Kata's configuration needs for this image.
 const PARAMETER: [&str; 2] = ["--append", "agent.guest_components_procs=none"];

@@ -4,6 +4,7 @@
 //!   ended, with one assertion for each thing that tests ask.
 //! - [`Folder`]: a temporary folder with files of given modes and programs.
 //! - [`alone`]: a test in a process of its own.
+//! - [`example`]: the path of a built example.
 //! - [`skip`], [`skipped_without_root`], [`wait_until`], [`sha256sum`].
 
 #![allow(
@@ -16,7 +17,7 @@
 mod folder;
 mod run;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -48,6 +49,21 @@ pub fn skipped_without_root(what: &str) -> bool {
         skip(&format!("{what} needs root"));
     }
     !is_root
+}
+
+/// The path of the example `name` of this test's crate. `cargo test` of a whole crate builds it, and
+/// `hack/test` does; a test program asked for by name does not.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("this program");
+    let path = own.ancestors().nth(2).expect("target/PROFILE");
+    let path = path.join("examples").join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: cargo build --workspace --examples",
+        path.display()
+    );
+    path
 }
 
 /// Runs the test `name` of this program in a process of its own.

@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use credential_sources::Offered;
@@ -14,30 +13,13 @@ use credential_sources::kubelet::config::Providers;
 use credential_sources::kubelet::run::{Answer, Question, RunError, ask};
 use puller_config::RegistryHost;
 use tempfile::TempDir;
+use test_command::example;
 
 /// Long enough for every plugin that ends by itself.
 const PLENTY: Duration = Duration::from_secs(50);
 
 /// Waited for to its end where a plugin hangs, and long enough for its neighbours.
 const BRIEFLY: Duration = Duration::from_secs(15);
-
-/// The Rust plugin, compiled once.
-fn rust_plugin() -> &'static Path {
-    static PLUGIN: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PLUGIN.get_or_init(|| {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("plugin");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/kubelet/plugin.rs");
-        let status = Command::new("rustc")
-            .args(["--edition", "2024", source, "-o"])
-            .arg(&path)
-            .status()
-            .unwrap();
-        assert!(status.success());
-        (dir, path)
-    });
-    path
-}
 
 /// Writes a program. Another process does it: a child that a neighbour of this test has just forked
 /// has all our descriptors until its `exec`, and what somebody has open for writing cannot be
@@ -94,7 +76,7 @@ impl Node {
             behaviour,
             &format!("  args: [{behaviour}, {}]\n", file.display()),
         );
-        std::os::unix::fs::symlink(rust_plugin(), self.path(behaviour)).unwrap();
+        std::os::unix::fs::symlink(example("plugin"), self.path(behaviour)).unwrap();
     }
 
     /// Asks every plugin about reg.corp.

@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Once;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use test_command::example;
 
 pub mod vm;
 
@@ -117,7 +117,7 @@ impl Disk {
         let folder = TempDir::new().expect("a folder");
         let path = folder.path().join("image");
         fs::write(&path, image).expect("an image");
-        let mut command = Command::new(program());
+        let mut command = Command::new(example("serve"));
         command
             .arg(folder.path().join("socket"))
             .arg(path)
@@ -159,22 +159,4 @@ impl Disk {
         assert!(output.contains(text), "{text:?} is missing in {output}");
         output
     }
-}
-
-/// The example. Cargo builds it only where all targets are asked for, so it is asked for here.
-fn program() -> PathBuf {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        let status = Command::new(env!("CARGO"))
-            // With the features that all tests need together, so that nothing is built twice.
-            .args("build --quiet --workspace --example serve".split(' '))
-            .status()
-            .expect("cargo");
-        assert!(status.success(), "examples/serve.rs does not build");
-    });
-    let here = std::env::current_exe().expect("this program");
-    here.ancestors()
-        .nth(2)
-        .expect("a target folder")
-        .join("examples/serve")
 }

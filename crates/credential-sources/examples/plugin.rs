@@ -1,5 +1,7 @@
 //! A credential provider for tests; its first argument says how it behaves.
 
+#![allow(clippy::unwrap_used, reason = "test code")]
+
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
