@@ -3,7 +3,7 @@
 //!
 //! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method
 //! `PullImage`. Both sides of it are here, [`client::ImagePullServiceClient`] and
-//! [`server::ImagePullService`], generated at build time from `proto/image_pull.proto`. What
+//! [`server::ImagePullService`], generated from `proto/image_pull.proto` (`tests/generated.rs`). What
 //! happens on a call is not here but in the `imagepuller` crate. A second service, package
 //! `configdev`, is this project's own: the command line asks a running service about its store with
 //! it. The others are those of programs that the puller asks: two of the hub, for what only the
@@ -21,9 +21,7 @@
     clippy::unwrap_used,
     reason = "generated code; its documentation is the proto file"
 )]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/generated.rs"));
-}
+mod generated;
 
 /// The messages of the services.
 pub mod message {
