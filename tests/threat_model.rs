@@ -17,7 +17,11 @@ fn checked(path: &str, least: usize) -> Result<String> {
     // A code span may be wrapped after the file's name.
     let page = page.replace("\n   ", "\n ").replace(".rs:\n  ", ".rs: ");
     let tests = named_tests(&page);
-    ensure!(tests.len() >= least, "only {} tests are named in {path}", tests.len());
+    ensure!(
+        tests.len() >= least,
+        "only {} tests are named in {path}",
+        tests.len()
+    );
     for test in tests {
         ensure_test(test)?;
     }

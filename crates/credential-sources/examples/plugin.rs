@@ -88,8 +88,10 @@ fn group_of(pid: u32) -> i32 {
 /// Starts a process that outlives this one and ignores SIGTERM; its id is in `file` when this
 /// returns.
 fn grandchild(file: &str) {
-    let script = format!("trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; while :; do \
-    sleep 1; done");
+    let script = format!(
+        "trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; while :; do \
+    sleep 1; done"
+    );
     Command::new("/bin/sh")
         .args(["-c", &script])
         .stdin(Stdio::null())

@@ -36,7 +36,10 @@ fn the_generated_files_are_those_of_the_proto_files() {
                 fs::write(kept, text).unwrap();
             } else {
                 let is_same = fs::read_to_string(kept).is_ok_and(|kept| kept == text);
-                assert!(is_same, "{file} is another: run this with CONFIGDEV_GENERATE=1");
+                assert!(
+                    is_same,
+                    "{file} is another: run this with CONFIGDEV_GENERATE=1"
+                );
             }
         }
     }

@@ -1,10 +1,10 @@
+pub mod attestation_agent;
+pub mod attestation_agent_ttrpc;
+pub mod get_resource;
+pub mod get_resource_ttrpc;
 pub mod image_pull;
 pub mod image_pull_ttrpc;
 pub mod image_store;
 pub mod image_store_ttrpc;
-pub mod get_resource;
-pub mod get_resource_ttrpc;
-pub mod attestation_agent;
-pub mod attestation_agent_ttrpc;
 pub mod key_provider;
 pub mod key_provider_ttrpc;
