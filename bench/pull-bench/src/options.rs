@@ -16,12 +16,6 @@ use crate::way::{Transport, Way};
 pub enum Invocation {
     /// Measure and print tables.
     Run(Box<Options>),
-    /// Draw what tables say: how a pull's time grows with the delay, how far it is from the bound,
-    /// and how much memory it takes
-    Plot {
-        /// A page with what `run` printed; the SVG files go beside it
-        page: PathBuf,
-    },
     /// Run a command and write what it cost to a file.
     #[command(hide = true)]
     Measure {

@@ -14,7 +14,7 @@
 //!   using the machine.
 //! - [`peer`], [`job`]: the tools and what they are given to do. [`service`]: what only a service has.
 //! - [`stage`], [`bound`]: the parts of a pull alone, and what follows from them.
-//! - [`rounds`], [`table`], [`plot`]: the runs, their medians, and pictures of these.
+//! - [`rounds`], [`table`]: the runs and their medians.
 
 mod bound;
 mod corpus;
@@ -26,7 +26,6 @@ mod machine;
 mod measure;
 mod options;
 mod peer;
-mod plot;
 mod rounds;
 mod server;
 mod service;
@@ -42,7 +41,6 @@ use options::{Invocation, Options};
 fn main() -> Result<()> {
     match Invocation::parse() {
         Invocation::Run(options) => run(&options),
-        Invocation::Plot { page } => plot::page(&page),
         Invocation::Measure { report, command } => measure::measure(&report, &command),
         Invocation::Stage {
             kind,

@@ -13,19 +13,13 @@ use crate::peer::Peer;
 use crate::rounds::{Place, Record, Run};
 use crate::service::Figures;
 
-/// What the heading of each table of pulls begins with; the place follows.
-pub const PULLS: &str = "## Pull, verify, unpack on ";
-
-/// The same of bounds; the file system follows.
-pub const BOUND: &str = "## The bound on ";
-
-/// What the first line of a run's tables ends with.
-pub const MEDIANS: &str = "rounds, medians.";
+/// What the heading of each table of pulls begins with; the place follows. `bench/plot` reads it.
+const PULLS: &str = "## Pull, verify, unpack on ";
 
 /// What was measured where.
 pub fn heading(options: &Options, peers: &[Peer]) -> String {
     let mut text = format!(
-        "{}. {} {MEDIANS}\nRegistry on the same cores, blobs in the page cache.\n\n",
+        "{}. {} rounds, medians.\nRegistry on the same cores, blobs in the page cache.\n\n",
         machine::description(),
         options.rounds
     );
@@ -196,7 +190,7 @@ fn bound_of<'a>(record: &'a Record, image: &Image, fs: FileSystem) -> Option<&'a
 /// The parts and the bounds on one file system.
 pub fn bounds(record: &Record, images: &[Image], fs: FileSystem) -> String {
     let mut text = format!(
-        "\n{BOUND}{}\n\n\
+        "\n## The bound on {}\n\n\
          CPU seconds of each part alone; bound = the larger of the longest part of one layer and \
          all CPU over {} cores.\n\n\
          | image | blob MB | tar MB | entries | receive | registry | SHA-256 blob | inflate | \

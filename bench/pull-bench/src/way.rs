@@ -31,13 +31,6 @@ pub struct Way {
 }
 
 impl Way {
-    /// Where no packet is delayed, and the registry is the next process.
-    pub const LOOPBACK: Self = Self {
-        delay_ms: 0,
-        mbit: 0,
-        transport: Transport::Plain,
-    };
-
     /// All combinations.
     pub fn all(delays: &[u64], bandwidths: &[u64], transports: &[Transport]) -> Vec<Self> {
         let mut ways = Vec::new();
@@ -105,6 +98,13 @@ impl Way {
 mod tests {
     use super::*;
 
+    /// Where no packet is delayed, and the registry is the next process.
+    const LOOPBACK: Way = Way {
+        delay_ms: 0,
+        mbit: 0,
+        transport: Transport::Plain,
+    };
+
     #[test]
     fn axes_are_combined_and_named() {
         let ways = Way::all(&[0, 50], &[0, 100], &[Transport::Plain, Transport::Http2]);
@@ -122,8 +122,8 @@ mod tests {
                 "50 ms each way, 100 Mbit/s, TLS with HTTP/2",
             ]
         );
-        assert_eq!(ways[0], Way::LOOPBACK);
-        assert!(ways[1..4].iter().all(|way| way.beside() == Way::LOOPBACK));
+        assert_eq!(ways[0], LOOPBACK);
+        assert!(ways[1..4].iter().all(|way| way.beside() == LOOPBACK));
         assert!(ways[1].is_line() && ways[2].is_line() && !ways[4].is_line());
     }
 }
