@@ -22,7 +22,7 @@ use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{Import, Reader, Settings};
+use crate::registry_file::{Import, Reader, Settings, forbidden_by};
 
 /// The longest file; a thousand registries have less.
 pub const MAX_REGISTRIES_CONF_BYTES: usize = 128 << 10;
@@ -68,6 +68,10 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             None => reader.unknown(path),
         }
     }
+    let tables = conf.registries.iter();
+    let tables: Vec<_> = tables
+        .map(|registry| (prefix_of(registry), registry.blocked))
+        .collect();
     for registry in &mut conf.registries {
         let by_digest = registry.mirror_by_digest_only;
         registry.mirrors.retain(|mirror| {
@@ -76,8 +80,11 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
                 let key = mirror_key(mirror);
                 reader.note(&key, "has no part: guests pull by digest");
             }
-            has_part
+            has_part && !is_blocked(mirror.location, &tables, || mirror_key(mirror), reader)
         });
+        let location = || format!("{}.location", registry.path);
+        let is_moved = !registry.blocked && !repositories::is_own(registry);
+        registry.blocked |= is_moved && is_blocked(registry.location, &tables, location, reader);
     }
     let (groups, left_out) = repositories::groups(&conf.registries);
     for (registry, why) in left_out {
@@ -127,6 +134,37 @@ fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader
         falls_back,
         ..reader.plan(group.name(), key, links)
     });
+}
+
+/// Whether a place lies in a blocked table, which is reported. The engines look each place up again
+/// before they ask there: the table with the longest prefix decides, of two the first.
+fn is_blocked(
+    location: &str,
+    tables: &[(&str, bool)],
+    key: impl Fn() -> String,
+    reader: &mut Reader<'_, '_>,
+) -> bool {
+    let around = tables.iter().rev();
+    let around = around.filter(|(prefix, _)| holds_for(prefix, location));
+    match around.max_by_key(|(prefix, _)| prefix.len()) {
+        Some((prefix, true)) => {
+            reader.lost(&key(), forbidden_by(&printable(prefix)));
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Whether a table with this prefix holds for images at a location.
+fn holds_for(prefix: &str, location: &str) -> bool {
+    let rest = match prefix.strip_prefix('*') {
+        Some(domain) => location
+            .split_once(domain)
+            .filter(|(below, _)| !below.contains('/'))
+            .map(|(_, rest)| rest),
+        None => location.strip_prefix(prefix.trim_end_matches('/')),
+    };
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/', '@']))
 }
 
 /// What a table is for.

@@ -44,6 +44,7 @@ pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
 pub use client::Client;
 pub use document::Written;
 pub(crate) use endpoint::shown_address;
+pub(crate) use mirror_entry::forbidden_by;
 pub(crate) use reader::{ClientFiles, Reader};
 pub use report::{MAX_FINDINGS, Report};
 

@@ -299,10 +299,40 @@ blocked = true
 location = \"bad.example:1\"
 blocked = true
 [[registry]]
-location = \"mirrored.example\"
+location = \"127.0.0.6:1\"
 blocked = true
 [[registry.mirror]]
 location = \"127.0.0.4:1\"
+[[registry]]
+prefix = \"moved.example\"
+location = \"127.0.0.6:1/moved\"
+[[registry]]
+prefix = \"below.example\"
+location = \"127.0.0.5/some/more\"
+[[registry]]
+location = \"127.0.0.5/some\"
+blocked = true
+[[registry.mirror]]
+location = \"127.0.0.4:1\"
+[[registry]]
+location = \"in.example\"
+blocked = true
+[[registry.mirror]]
+location = \"127.0.0.6:1/cache\"
+[[registry.mirror]]
+location = \"deep.bad.example\"
+[[registry]]
+location = \"beside.example\"
+blocked = true
+[[registry.mirror]]
+location = \"127.0.0.6:12\"
+[[registry]]
+location = \"127.0.0.6:1/open\"
+[[registry]]
+location = \"longer.example\"
+blocked = true
+[[registry.mirror]]
+location = \"127.0.0.6:1/open\"
 ";
     let node = Node::new();
     node.file("registries.conf", CONF);
@@ -321,7 +351,14 @@ location = \"127.0.0.4:1\"
         ("bad.example:1", true),
         ("127.0.0.2:1", false),
         // Its mirror is asked all the same.
-        ("mirrored.example", false),
+        ("127.0.0.6:1", false),
+        // No place in a blocked table is asked, whether that has mirrors or not.
+        ("moved.example", true),
+        ("below.example", true),
+        ("in.example", true),
+        // The longest table decides, and only whole names count.
+        ("beside.example", false),
+        ("longer.example", false),
     ] {
         let image = format!("docker://{host}/app@sha256:{}", "a".repeat(64));
         let output = Command::new("skopeo")
@@ -339,7 +376,8 @@ location = \"127.0.0.4:1\"
             return;
         };
         let told = String::from_utf8_lossy(&output.stderr);
-        let is_blocked = told.contains("is blocked in") && !told.contains("Mirrors also failed");
+        let is_blocked =
+            told.contains("is blocked in") && !told.contains("pinging container registry");
         let host_ = RegistryHost::parse(host).unwrap();
         let is_forbidden = match document.registries.entry_for(&host_) {
             Match::Entry { entry, .. } => entry

@@ -241,7 +241,7 @@ fn can_be_said(location: &str, repositories: &str) -> bool {
 }
 
 /// Whether a table's own location is the registry itself, under the same names.
-fn is_own(table: &Registry<'_>) -> bool {
+pub(super) fn is_own(table: &Registry<'_>) -> bool {
     table.location.is_empty() || table.location == prefix_of(table)
 }
 

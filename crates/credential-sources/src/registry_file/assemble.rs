@@ -31,7 +31,7 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
         for (at, link) in drafts[index].mirrors.iter().enumerate() {
             match mirror_entry(&drafts[index], link, &drafts, &mirrors, &mut report) {
                 Some(Holder::New(draft)) => mirrors.push(*draft),
-                Some(Holder::Refused { is_lost }) => refused.push((at, is_lost)),
+                Some(Holder::Refused) => refused.push(at),
                 Some(Holder::Present) | None => {}
             }
         }

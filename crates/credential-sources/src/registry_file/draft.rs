@@ -153,16 +153,14 @@ impl Draft {
         self.entry.mirrors = self.mirrors.iter().filter_map(Link::mirror).collect();
     }
 
-    /// Removes the mirrors at these places, each lost or not asked by the file's own reader either.
-    /// Without one there may be no host left to ask.
-    pub(super) fn drop_mirrors(&mut self, places: &[(usize, bool)], report: &mut Report) {
-        let (mut has_part, mut lost_mirror) = (false, false);
-        for (at, is_lost) in places.iter().rev() {
+    /// Removes the mirrors at these places. Without one there may be no host left to ask.
+    pub(super) fn drop_mirrors(&mut self, places: &[usize], report: &mut Report) {
+        let mut has_part = false;
+        for at in places.iter().rev() {
             let link = self.mirrors.remove(*at);
             self.tell_credentials(&link.key, &link.settings, report);
             let has_same = self.mirrors.iter().any(|other| other.prefix == link.prefix);
             has_part |= link.prefix.is_some() && !has_same;
-            lost_mirror |= is_lost;
         }
         self.write_mirrors();
         // Without the mirror of some repositories, those would be asked for at the registry itself.
@@ -172,7 +170,7 @@ impl Draft {
         }
         let reason = match self.entry.mirror_fallback {
             false => Some(NOBODY_LEFT),
-            true => (lost_mirror && self.mirrors.is_empty()).then_some(NO_MIRROR_LEFT),
+            true => self.mirrors.is_empty().then_some(NO_MIRROR_LEFT),
         };
         if let Some(reason) = reason {
             self.mirrors.clear();
@@ -190,11 +188,6 @@ impl Draft {
     /// Whether nothing may be pulled.
     pub(super) fn is_forbidden(&self) -> bool {
         matches!(self.entry.settings.roots, Some(Roots::Nobody(_)))
-    }
-
-    /// Whether that is so because the file says so.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.entry.settings.roots == Some(Roots::Nobody(BLOCKED))
     }
 
     /// Whether something in the entry would be lent to a mirror without an entry of its own.

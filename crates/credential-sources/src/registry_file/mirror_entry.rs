@@ -13,9 +13,8 @@ pub(super) enum Holder {
     Present,
     /// This one, which is missing.
     New(Box<Draft>),
-    /// One that is there and does not let it be asked; and whether the file's own reader would ask
-    /// it all the same.
-    Refused { is_lost: bool },
+    /// One that is there and does not let it be asked.
+    Refused,
 }
 
 /// The entry for a mirror of a draft, `None` where it has no address.
@@ -47,9 +46,8 @@ pub(super) fn mirror_entry(
     let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
     if let Some(wider) = wider {
         if wider.is_forbidden() {
-            lost(forbidden_by(wider));
-            let is_lost = !wider.is_blocked();
-            return Some(Holder::Refused { is_lost });
+            lost(forbidden_by(&wider.entry.name));
+            return Some(Holder::Refused);
         }
         lost(format!(
             "images of {} itself are pulled with these settings too, no longer with those of {}",
@@ -71,9 +69,8 @@ fn known_holder(
 ) -> Holder {
     let source = &known.entry.source;
     if known.is_forbidden() {
-        lost(forbidden_by(known));
-        let is_lost = !known.is_blocked();
-        return Holder::Refused { is_lost };
+        lost(forbidden_by(&known.entry.name));
+        return Holder::Refused;
     }
     let own = &known.entry.settings;
     // The guest takes plain HTTP where certificates are not verified and there is no secret.
@@ -82,7 +79,7 @@ fn known_holder(
         lost(format!(
             "left out: it is asked over plain HTTP, but {source} says that its host is not"
         ));
-        return Holder::Refused { is_lost: true };
+        return Holder::Refused;
     }
     let mut wanted = settings.clone();
     if may_be_plain {
@@ -98,11 +95,8 @@ fn known_holder(
 }
 
 /// Why a mirror is not asked: an entry that lets it be would let images of its host be pulled.
-fn forbidden_by(known: &Draft) -> String {
-    format!(
-        "left out: images of its host are forbidden, by {}",
-        known.entry.name
-    )
+pub(crate) fn forbidden_by(name: &str) -> String {
+    format!("left out: images of its host are forbidden, by {name}")
 }
 
 /// Whether an entry is a literal without a port for the mirror's host.
