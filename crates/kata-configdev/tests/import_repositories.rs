@@ -376,6 +376,42 @@ fn import(name: &str, text: &str, options: &[&str]) -> Run {
     importer(&["hunter2"]).run(&[&["import", command], options, &[&path]].concat())
 }
 
+/// A project on the registry's own host lost the host's CA and header. Rows: whether another mirror
+/// is asked first, and the settings of the project.
+#[test]
+fn a_project_of_the_registrys_own_host_keeps_the_settings_of_the_host() {
+    let header = "header = {Authorization = \"Basic cm9ib3Q6aHVudGVyMg==\"}\n";
+    let server = "server = \"https://harbor.corp/v2/hub\"\noverride_path = true\n";
+    let near = "[host.\"https://near.corp\"]\n";
+    for (settings, more, expected) in [
+        (header, "", "username = \"robot\"\npassword = \"hunter2\"\n"),
+        (
+            header,
+            near,
+            "username = \"robot\"\npassword = \"hunter2\"\n",
+        ),
+        ("skip_verify = true\n", "", "insecure-skip-verify = true\n"),
+    ] {
+        let text = format!("{server}{settings}{more}");
+        let run = import("certs.d/harbor.corp/hosts.toml", &text, &["--strict"]);
+        run.ends(0);
+        let (_, entry) = run
+            .stdout
+            .split_once("[registries.\"harbor.corp\"]\n")
+            .unwrap();
+        let entry = entry.split("[registries").next().unwrap();
+        assert!(entry.contains(expected), "{entry}");
+        let last = asked(&run.stdout, "harbor.corp/app").pop().unwrap();
+        assert_eq!(last, "https://harbor.corp/v2/hub/app");
+        // They are for nobody else.
+        assert_eq!(
+            run.stdout.matches("robot").count(),
+            usize::from(settings == header)
+        );
+        assert_eq!(run.stdout.contains("\"near.corp\"]"), !more.is_empty());
+    }
+}
+
 /// An entry without its only mirror sends guests to the public registry, which no node of a closed
 /// network asks; and an `Authorization` header went without a word.
 #[test]

@@ -122,7 +122,7 @@ impl Draft {
             }
             Some(settings) => self.entry.settings = settings,
             None if self.mirrors.is_empty() => self.forbid(NOBODY_LEFT, report),
-            None => {}
+            None => self.entry.settings = self.settings_as_mirror(),
         }
         self.write_mirrors();
     }
@@ -130,6 +130,20 @@ impl Draft {
     /// Whether an address is the registry's own.
     fn is_at(&self, endpoint: &Endpoint) -> bool {
         endpoint.prefix.is_empty() && self.host.as_ref() == Some(&endpoint.host)
+    }
+
+    /// How the host is reached that is the registry's own, though under other names: a host has one
+    /// entry, which holds for both.
+    fn settings_as_mirror(&self) -> Settings {
+        let own = self.mirrors.iter().find_map(|link| match &link.target {
+            Target::Address(endpoint) if self.host.as_ref() == Some(&endpoint.host) => {
+                let mut settings = link.settings.clone();
+                settings.plain_http |= endpoint.is_http;
+                Some(settings)
+            }
+            _ => None,
+        });
+        own.unwrap_or_default()
     }
 
     fn forbid(&mut self, reason: &'static str, report: &mut Report) {
