@@ -181,6 +181,50 @@ fn what_a_mirror_cannot_say_is_left_out_by_itself_with_its_reason() {
     }
 }
 
+/// Rows: a table that takes no mirror's name away from others, for it says nothing, or is left out
+/// itself; and who is asked for what is below it, or beside it.
+#[test]
+fn a_table_without_places_stands_in_no_other_ones_way() {
+    let table = |name: &str, more: &str| format!("[[registry]]\nlocation = \"{name}\"\n{more}");
+    let mirror = |count: usize| "[[registry.mirror]]\nlocation = \"m.corp\"\n".repeat(count);
+    let tag_only = format!("{}pull-from-mirror = \"tag-only\"\n", mirror(1));
+    let blocked_below = format!("blocked = true\n{}", mirror(1));
+    for (first, second, image, count) in [
+        (
+            table("reg.corp/team", ""),
+            table("reg.corp/team/app", &mirror(1)),
+            "reg.corp/team/app/x",
+            2,
+        ),
+        (
+            table("reg.corp/team", &tag_only),
+            table("reg.corp/team/app", &mirror(1)),
+            "reg.corp/team/app/x",
+            2,
+        ),
+        // The registry itself is no ninth mirror, for no table that stays is blocked.
+        (
+            table("reg.corp/team", &mirror(8)),
+            table("reg.corp/team/app", &blocked_below),
+            "reg.corp/team/x",
+            9,
+        ),
+    ] {
+        let folder = Folder::new();
+        let file = folder.file("registries.conf", format!("{first}{second}"));
+        let run = importer(&["hunter2"]).run(&["import", "registries-conf", &file]);
+        run.ends(0);
+        let asked = asked(&run.stdout, image);
+        assert_eq!(
+            asked.len(),
+            count,
+            "{asked:?} by {}{}",
+            run.stdout,
+            run.stderr
+        );
+    }
+}
+
 /// How a table of a disconnected cluster ends.
 #[derive(Clone, Copy)]
 enum End {

@@ -106,22 +106,22 @@ impl<'r, 't> Group<'r, 't> {
         let own_insecure = self.whole.is_some_and(|whole| whole.insecure);
         self.tables
             .retain(|part| take_out(part, obstacle.or_else(|| part.obstacle(own_insecure))));
-        let prefixes: BTreeSet<_> = self.tables.iter().map(|part| part.repositories).collect();
+        let prefixes: BTreeSet<_> = self.asked().map(|part| part.repositories).collect();
         let mut seen = BTreeSet::new();
+        self.tables.retain(|part| {
+            let name = part.repositories;
+            let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
+            let is_below = above.any(|above| prefixes.contains(above)) || !seen.insert(name);
+            let why = "it is below the prefix of another table, which a mirror cannot leave";
+            take_out(part, is_below.then_some(why))
+        });
         let is_mixed = self.is_mixed();
         let mut left = MAX_MIRRORS;
         self.tables.retain_mut(|part| {
-            let name = part.repositories;
-            let is_below = name
-                .match_indices('/')
-                .any(|(at, _)| prefixes.contains(&name[..at]));
             if is_mixed && part.ends_here() && !part.places.is_empty() {
                 part.places.push(part.place(prefix_of(part.table)));
             }
             let why = match part.places.len() {
-                _ if is_below || !seen.insert(name) => {
-                    Some("it is below the prefix of another table, which a mirror cannot leave")
-                }
                 count if count > MAX_REPOSITORY_MIRRORS => {
                     Some("a repository has at most eight mirrors")
                 }
