@@ -287,6 +287,32 @@ fn a_disconnected_clusters_tables_are_all_taken() {
     }
 }
 
+/// As the last mirror the registry itself was asked with the credentials of its host's entry.
+#[test]
+fn the_registry_as_last_mirror_has_the_credentials_for_the_repository() {
+    let folder = Folder::new();
+    let file = folder.file(
+        "registries.conf",
+        openshift("reg.corp", &[End::Here, End::Blocked]),
+    );
+    let run = importer(&["hunter2"]).run(&["import", "registries-conf", "--strict", &file]);
+    run.ends(0);
+    let entry = |name: &str, user: &str| {
+        format!("[registries.\"{name}\"]\nusername = \"{user}\"\npassword = \"hunter2\"\n")
+    };
+    let whole = "[registries.\"reg.corp\"]\n";
+    let document = run.stdout.replace(whole, &entry("reg.corp", "host"));
+    let document = format!("{}\n{document}", entry("reg.corp/ns0", "ns0"));
+    let path = folder.file("imagepuller.toml", document);
+    let image = "reg.corp/ns0/app";
+    let run = importer(&["hunter2"]).run(&["explain", "--config", &path, image]);
+    run.ends(0);
+    run.prints(&[
+        "https://reg.corp is asked next, by its own entry \"reg.corp\": credentials user name and \
+         password, user \"ns0\"",
+    ]);
+}
+
 /// The table that is one too many is named, and the others stay.
 #[test]
 fn a_registry_has_256_mirrors_and_a_repository_eight() {

@@ -153,6 +153,11 @@ impl Step {
         self.is_own_entry
     }
 
+    /// Whether it is the registry itself, perhaps in the place of a mirror.
+    fn is_registry(&self) -> bool {
+        self.source.namespace.is_none()
+    }
+
     /// Why credentials are kept back where the source is asked over plain HTTP.
     pub fn kept_back(&self) -> Option<Reason> {
         let has_account = !matches!(self.account, Account::Anonymous(_));

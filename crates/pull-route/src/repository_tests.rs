@@ -163,6 +163,94 @@ fn a_mirror_is_lent_what_is_the_hosts_and_never_more() {
     assert_eq!(asked("", &document, "team/app").len(), 2);
 }
 
+/// A `registries.conf` with a blocked table beside others is imported so: the registry itself is the
+/// last mirror. It was asked with the credentials of the host's entry, and with `ns=`.
+#[test]
+fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
+    let own = "{url = \"https://r.corp\"}";
+    let near = "\"https://near.corp\"";
+    let renamed = "{url = \"https://r.corp\", rewrite = [{from = \"^\", to = \"x/\"}]}";
+    let team = entry("r.corp/team", &login("team"));
+    let also = "[[registries.\"r.corp\".also]]\nregistrytoken = \"further\"\n";
+    for (mirrors, keys, more, expected) in [
+        (own, login("host"), &team, "registry r.corp as team 0"),
+        (own, String::new(), &team, "registry r.corp as team 0"),
+        (
+            own,
+            login("host"),
+            &String::new(),
+            "registry r.corp as host 0",
+        ),
+        (
+            &*format!("{near}, {own}"),
+            login("host"),
+            &team,
+            "mirror near.corp as host 0, registry r.corp as team 0",
+        ),
+        // What was lent is not left for it.
+        (
+            &*format!("{near}, {own}"),
+            login("host"),
+            &String::new(),
+            "mirror near.corp as host 0, registry r.corp as nobody",
+        ),
+        // The further account is.
+        (
+            &*format!("{near}, {own}"),
+            login("host"),
+            &also.to_owned(),
+            "mirror near.corp as host 0, registry r.corp as token 1",
+        ),
+        // Below a path, or by another name, it is a place of its own.
+        (
+            "\"https://r.corp/x\"",
+            login("host"),
+            &team,
+            "mirror r.corp as host 0",
+        ),
+        (renamed, login("host"), &team, "mirror r.corp as host 0"),
+    ] {
+        let document = entry("r.corp", &format!("{keys}mirrors = [{mirrors}]\n")) + more;
+        let plan = settings("", &document).plan(&host("r.corp"), "team/app");
+        let sources = plan.unwrap().fill(None, None).unwrap().sources;
+        let show = |source: &crate::Source| {
+            let who = source
+                .accounts
+                .first()
+                .map_or("nobody".to_owned(), |first| {
+                    let who = match &first.credentials {
+                        Credentials::RegistryToken(_) => "token",
+                        other => user(other),
+                    };
+                    format!("{who} {}", first.number)
+                });
+            let name = source.repository.as_deref().unwrap_or("team/app");
+            let url = source.url("https", name, "manifests", "x").unwrap();
+            let is_mirror = source.to_string().starts_with("mirror ");
+            assert_eq!(url.query().is_some(), is_mirror, "{url}");
+            format!("{source} as {who}")
+        };
+        let shown: Vec<_> = sources.iter().map(show).collect();
+        assert_eq!(shown.join(", "), expected, "{document}");
+    }
+    // The owner's entry has the transport, and what is for its repositories only.
+    let below = entry(".corp", &format!("{SKIP}mirrors = [{own}]\n")) + &team;
+    let plan = settings("", &below).plan(&host("r.corp"), "team/app");
+    let sources = plan.unwrap().fill(None, None).unwrap().sources;
+    assert!(sources[0].authority.registry.insecure_skip_verify);
+    assert_eq!(user(sources[0].credentials(0)), "team");
+    // So too where credentials are fetched.
+    let reference =
+        entry("r.corp/team", REFERENCE) + &entry("r.corp", &format!("mirrors = [{own}]\n"));
+    let plan = settings(&reference, "")
+        .plan(&host("r.corp"), "team/app")
+        .unwrap();
+    let json = r#"{"auths":{"r.corp/team":{"username":"fetched","password":"x"}}}"#;
+    let config = DockerConfig::parse(json.as_bytes()).unwrap();
+    let sources = plan.fill(Some(&config), None).unwrap().sources;
+    assert_eq!(user(sources[0].credentials(0)), "fetched");
+}
+
 #[test]
 fn a_reference_for_repositories_makes_their_pulls_confidential() {
     let weak = format!(

@@ -39,7 +39,7 @@ impl Settings {
             let has_fallback = at + 1 < count || authority.registry.mirror_fallback;
             settings.mirror(mirror, image, &authority, has_fallback)
         };
-        let mirrors: Vec<_> = mirrors
+        let mut mirrors: Vec<_> = mirrors
             .into_iter()
             .enumerate()
             .map(step)
@@ -68,6 +68,9 @@ impl Settings {
             account,
             is_own_entry: true,
         };
+        for own in mirrors.iter_mut().filter(|step| step.is_registry()) {
+            own.account.clone_from(&registry.account);
+        }
         Ok(Plan {
             settings,
             host: host.clone(),
@@ -90,6 +93,28 @@ impl Settings {
             return Err(Error::MirrorInClear {
                 host: mirror.host().to_string(),
                 authority: under.to_string(),
+            });
+        }
+        let repository = mirror
+            .name_of(image.repository)
+            .map_err(|rule| Error::Rewrite {
+                mirror: mirror.host().to_string(),
+                authority: under.to_string(),
+                repository: image.repository.to_owned(),
+                rule,
+            })?;
+        // The registry itself, as imports of registries.conf write it. The plan puts in the account
+        // that is left for it.
+        let is_root = mirror.url().path() == "/";
+        if mirror.host() == image.host && is_root && repository == image.repository {
+            let (repository, under) = (repository.into_owned(), under.clone());
+            return Ok(Step {
+                account: Account::given(&under),
+                source: Source {
+                    namespace: None,
+                    ..Source::mirror(mirror, image.host, repository, under, has_fallback)
+                },
+                is_own_entry: true,
             });
         }
         // In a confidential pull this is a measured entry.
@@ -123,14 +148,6 @@ impl Settings {
             };
             (authority, account)
         };
-        let repository = mirror
-            .name_of(image.repository)
-            .map_err(|rule| Error::Rewrite {
-                mirror: mirror.host().to_string(),
-                authority: under.to_string(),
-                repository: image.repository.to_owned(),
-                rule,
-            })?;
         let repository = repository.into_owned();
         Ok(Step {
             source: Source::mirror(mirror, image.host, repository, authority, has_fallback),
