@@ -81,9 +81,8 @@ impl Vicinity {
     }
 }
 
-/// Whether a server at `from` may not send the puller to `to`: it is in a vicinity that the server
-/// itself is not in.
-pub fn leads_astray(from: &Url, to: &Url) -> bool {
+/// Whether `to` is in a vicinity that `from` is not in.
+pub(crate) fn leads_astray(from: &Url, to: &Url) -> bool {
     let vicinity = Vicinity::of_url(to);
     vicinity.is_some() && vicinity != Vicinity::of_url(from)
 }

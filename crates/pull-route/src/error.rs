@@ -84,8 +84,8 @@ pub enum Error {
     /// A host, or a proxy, whose address is in a [`Vicinity`](crate::address::Vicinity).
     #[error(
         "{host} is at {address}, an address that only the guest or its cloud uses, and the owner \
-        does not name it: if it is meant, write the host into the measured imagepuller.toml, as \
-        an entry, a mirror or a proxy"
+        does not name it: if it is meant, write host and port into the measured \
+        imagepuller.toml, as an entry, a mirror or a proxy"
     )]
     Near {
         /// Host and port, or the proxy in words.

@@ -14,6 +14,9 @@ use puller_config::{
     DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, Moment, NodeError, Origin,
     Pins, PullLimits, Registry, RegistryHost, RegistryName, Resources, Roots,
 };
+use url::Url;
+
+use crate::address::leads_astray;
 
 mod authority;
 #[cfg(test)]
@@ -89,27 +92,44 @@ impl Settings {
         }
     }
 
-    /// Whether a connection to a host, perhaps a proxy, may end in a
-    /// [`Vicinity`](crate::address::Vicinity) of this machine: the owner names the host, in an
-    /// entry, as a mirror or as a proxy.
-    pub fn may_be_near(&self, host: &RegistryHost) -> bool {
-        let measured = &self.measured.document;
-        let is_entry = |name: &RegistryName| {
-            let any_port = |own: &RegistryHost| own.port().is_none() && own.name() == host.name();
-            name.host()
-                .is_some_and(|own| own == *host || any_port(&own))
+    /// Whether the owner names the host and port of a URL, in an entry or as a mirror. There a
+    /// name without a port is for those of HTTPS and HTTP: the host answers for names, and could
+    /// lead each one to any port of the guest.
+    pub(crate) fn is_named_by_owner(&self, url: &Url) -> bool {
+        let Some(host) = RegistryHost::of_url(url) else {
+            return false;
         };
-        let ExtraEnv {
-            http_proxy,
-            https_proxy,
-            ..
-        } = &measured.extra_env;
-        let mut proxies = [http_proxy, https_proxy].into_iter().flatten();
-        self.any_address
-            || proxies.any(|proxy| proxy.host() == host)
-            || measured.registries.iter().any(|(name, entry)| {
-                is_entry(name) || entry.mirrors.iter().any(|mirror| mirror.host() == host)
+        let is_default = url.port().is_none();
+        let is_entry = |name: &RegistryName| {
+            name.host().is_some_and(|own| match own.port() {
+                Some(_) => own == host,
+                None => is_default && own.name() == host.name(),
             })
+        };
+        self.measured
+            .document
+            .registries
+            .iter()
+            .any(|(name, entry)| {
+                is_entry(name) || entry.mirrors.iter().any(|mirror| *mirror.host() == host)
+            })
+    }
+
+    /// Whether a connection to the host of a URL may end in a
+    /// [`Vicinity`](crate::address::Vicinity) of this machine.
+    pub fn may_be_near(&self, url: &Url) -> bool {
+        self.any_address || self.is_named_by_owner(url)
+    }
+
+    /// The same for the proxies: the owner's may.
+    pub fn may_proxies_be_near(&self) -> bool {
+        self.any_address || self.measured.document.has_extra_env
+    }
+
+    /// Whether a server at `from` may not send the puller to `to`: that is in a vicinity that the
+    /// server itself is not in, by its text, and the owner does not name it.
+    pub fn leads_astray(&self, from: &Url, to: &Url) -> bool {
+        leads_astray(from, to) && !self.is_named_by_owner(to)
     }
 
     /// What holds for a registry, whatever the repository.

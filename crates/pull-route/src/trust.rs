@@ -95,7 +95,7 @@ pub fn check_realm(
         {
             refuse("has a name longer than any host's")
         }
-        _ if crate::address::leads_astray(&source.base, realm) => {
+        _ if settings.leads_astray(&source.base, realm) => {
             refuse("is at an address that only the guest or its cloud uses")
         }
         "https" if trust.skip_verify && !trust.is_own => {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pull_route::address::Vicinity;
 use pull_route::{Error, Settings, host_of};
-use puller_config::{ProxyUrl, RegistryHost};
+use puller_config::ProxyUrl;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Url;
 
@@ -35,19 +35,19 @@ pub fn of(
     proxy: Option<&ProxyUrl>,
     settings: &Settings,
 ) -> Result<Option<Outside>, Error> {
-    let (host, name, shown) = match proxy {
+    let (may_be_near, name, shown) = match proxy {
         Some(proxy) => (
-            Some(proxy.host().clone()),
+            settings.may_proxies_be_near(),
             proxy.host().name(),
             format!("the proxy {proxy} of [extra-env]"),
         ),
         None => (
-            RegistryHost::of_url(url),
+            settings.may_be_near(url),
             url.host_str().unwrap_or_default().to_owned(),
             host_of(url),
         ),
     };
-    if host.is_some_and(|host| settings.may_be_near(&host)) {
+    if may_be_near {
         return Ok(None);
     }
     let outside = Outside {

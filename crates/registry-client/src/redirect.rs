@@ -1,6 +1,6 @@
 //! Where an answer sends a request on, and whether it may.
 
-use pull_route::{address, host_of};
+use pull_route::{Settings, host_of};
 use puller_config::MAX_HOST_BYTES;
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode};
@@ -13,8 +13,14 @@ use crate::error::Error;
 /// # Errors
 ///
 /// [`Error::Answer`] for a target that is no plain HTTP address, or one that only this guest or its
-/// cloud uses although `first`, the address asked in the beginning, is elsewhere.
-pub fn target(response: &Response, from: &Url, first: &Url) -> Result<Option<Url>, Error> {
+/// cloud uses although `first`, the address asked in the beginning, is elsewhere and the owner
+/// does not name it.
+pub fn target(
+    response: &Response,
+    from: &Url,
+    first: &Url,
+    settings: &Settings,
+) -> Result<Option<Url>, Error> {
     let redirects = [
         StatusCode::MOVED_PERMANENTLY,
         StatusCode::FOUND,
@@ -50,7 +56,7 @@ pub fn target(response: &Response, from: &Url, first: &Url) -> Result<Option<Url
     if !next.username().is_empty() || next.password().is_some() {
         return refuse("redirects to an address with a password in it");
     }
-    if address::leads_astray(first, &next) {
+    if settings.leads_astray(first, &next) {
         let rule = format!(
             "redirects to {}, an address that only the guest or its cloud uses",
             host_of(&next)

@@ -134,7 +134,8 @@ impl Transport {
                 is_without_tls: failure.is_without_tls && redirects == 0,
                 ..failure
             })?;
-            let Some(next) = redirect::target(&response, &url, &request.url)? else {
+            let Some(next) = redirect::target(&response, &url, &request.url, &self.settings)?
+            else {
                 return Ok(Answer { response, url });
             };
             if request.form.is_some() {

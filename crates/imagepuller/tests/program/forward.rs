@@ -185,10 +185,11 @@ fn connect(program: &Program) -> UnixStream {
 
 #[test]
 fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
+    // A registry that takes connections and says nothing keeps a pull waiting. It listens before
+    // the measured document is written, which names it.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let program = Program::start(true);
     let listener = UnixListener::bind(program.upstream()).unwrap();
-    // A registry that takes connections and says nothing keeps a pull waiting.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut caller = connect(&program);
     let image = format!(
         "{}/a@sha256:{}",

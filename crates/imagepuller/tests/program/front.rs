@@ -91,6 +91,8 @@ async fn assert_hub(client: &Client) {
 
 #[test]
 fn an_agent_that_starts_the_hub_gets_both() {
+    // It listens before the measured document is written, which names it.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut served = Served::new();
     let [hub, started, seen, settings, drop_in] = [
         "hub",
@@ -145,7 +147,6 @@ fn an_agent_that_starts_the_hub_gets_both() {
         assert_hub(&client).await;
 
         // A registry that says nothing keeps a pull waiting until its service dies.
-        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let image = format!(
             "{}/a@sha256:{}",
             silent.local_addr().unwrap(),

@@ -21,7 +21,7 @@ impl Served {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let measured = directory.path().join("measured.toml");
-        fs::write(measured, with_local_hosts("")).unwrap();
+        fs::write(measured, with_local_hosts("", None)).unwrap();
         Self {
             directory,
             process: None,

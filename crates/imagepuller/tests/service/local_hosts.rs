@@ -2,7 +2,7 @@
 //! requests to whatever listens there, and told the host about the answers.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use test_http::{Listener, Server, head};
 use vm_harness::Scratch;
@@ -34,8 +34,16 @@ struct Row {
     owner: String,
     /// What the owner adds to name this one.
     named: String,
+    /// What the owner adds that frees another port or use of the host.
+    beside: Vec<String>,
     /// The address in the refusal.
-    address: &'static str,
+    address: String,
+}
+
+/// What a look-up of this machine gives first, by its `/etc/hosts`.
+fn localhost() -> String {
+    let mut found = ("localhost", 0).to_socket_addrs().unwrap();
+    found.next().unwrap().ip().to_string()
 }
 
 fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
@@ -47,16 +55,35 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
     });
     let row = |name, host: String, image: String, named: String| Row {
         name,
+        address: match host.contains("localhost") {
+            true => localhost(),
+            false => "127.0.0.1".to_owned(),
+        },
         host,
         image,
         owner: String::new(),
+        beside: Vec::new(),
         named,
-        address: "127.0.0.1",
     };
-    let registry = |name, host: String| row(name, plain(&host), image(&host), plain(&host));
+    // A name without a port is for those of HTTPS and HTTP.
+    let beside = |host: &str| {
+        let host = host.strip_suffix(&format!(":{port}")).unwrap();
+        [host.to_owned(), format!("{host}/team"), format!("{host}:9")]
+            .map(|name| entry(&name, "anonymous = true"))
+            .to_vec()
+    };
+    let registry = |name, host: String| Row {
+        beside: beside(&host),
+        ..row(name, plain(&host), image(&host), plain(&host))
+    };
+    // The owner's entry is no leave for the host's proxy.
     let proxy = |name, key: &str, proxy: String| {
         let proxies = format!("[extra-env]\n{key} = \"{proxy}\"\n");
-        row(name, proxies.clone(), image("registry.corp"), proxies)
+        let (_, host) = proxy.split_once("://").unwrap();
+        Row {
+            beside: vec![entry(host, "anonymous = true")],
+            ..row(name, proxies.clone(), image("registry.corp"), proxies)
+        }
     };
     let mirror = |name, host: &str| {
         let keys = format!("mirror = \"http://{host}\"\nplain-http = true");
@@ -65,6 +92,7 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
     };
     let sent = |name, (image, owner): &(String, String)| Row {
         owner: owner.clone(),
+        beside: beside(&literal),
         ..row(
             name,
             String::new(),
@@ -76,11 +104,11 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
         registry("registry", literal.clone()),
         registry("registry by name", format!("localhost:{port}")),
         Row {
-            address: "::ffff:127.0.0.1",
+            address: "::ffff:127.0.0.1".to_owned(),
             ..registry("registry, mapped", format!("[::ffff:127.0.0.1]:{port}"))
         },
         Row {
-            address: "0.0.0.0",
+            address: "0.0.0.0".to_owned(),
             ..registry("registry, unspecified", format!("0.0.0.0:{port}"))
         },
         mirror("mirror", &literal),
@@ -127,15 +155,10 @@ fn privileged_no_connection_to_this_machine_that_the_owner_does_not_name() {
     let measured = |text: &str| fs::write(puller.document().with_file_name("measured.toml"), text);
     let mut connections = 0;
     for row in rows(port, &elsewhere) {
-        let (name, address) = (row.name, row.address);
+        let (name, address) = (row.name, &row.address);
         puller.configure(&row.host);
-        let other_port = row.named.replace(&format!(":{port}"), ":9");
-        for owner in [row.owner.clone(), format!("{}{other_port}", row.owner)] {
-            // A measured way that goes elsewhere is not the host's.
-            let is_other_way = owner.contains("mirror") || owner.contains("extra-env");
-            if is_other_way {
-                continue;
-            }
+        for beside in row.beside.iter().chain([&String::new()]) {
+            let owner = format!("{}{beside}", row.owner);
             measured(&owner).unwrap();
             let words = [
                 &format!("is at {address}, an address that only the guest or its cloud uses"),
@@ -169,6 +192,10 @@ fn privileged_a_name_that_is_looked_up_as_this_machine_is_not_asked() {
     puller.refuse(&image, 69, &[HOST, "is at 127.0.0.1, "]);
     assert_eq!(server.connections(), 0);
     measured(&entry(HOST, "anonymous = true")).unwrap();
+    puller.refuse(&image, 69, &[HOST, "is at 127.0.0.1, "]);
+    assert_eq!(server.connections(), 0, "the owner named the port of HTTPS");
+    let (name, _) = image.split_once('/').unwrap();
+    measured(&entry(name, "anonymous = true")).unwrap();
     let output = puller
         .client(&image, "named")
         .args(["--timeout", "5"])

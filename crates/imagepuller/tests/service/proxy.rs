@@ -17,18 +17,14 @@ fn privileged_the_proxy_of_the_document_is_used() {
     let proxy = Proxy::tinyproxy(&site.scratch, &rules).unwrap();
     let port = proxy.port();
     let image = site.image_at("registry.corp");
-    let document = |environment: &str| {
-        format!(
-            "[extra-env]\n{environment}\n{}",
-            site.document("registry.corp")
-        )
-    };
-    let puller = Puller::start(&site.scratch, Some(&document("")));
+    let puller = Puller::start(&site.scratch, Some(&site.document("registry.corp")));
+    // On this machine, so the owner names it.
+    let name = |environment: &str| puller.measure(&format!("[extra-env]\n{environment}\n"));
     puller.refuse(&image, 69, &["cannot reach registry.corp:"]);
 
-    puller.configure(&document(&format!(
+    name(&format!(
         "HTTPS_PROXY = \"http://proxyuser:wrong@127.0.0.1:{port}\""
-    )));
+    ));
     puller.refuse(
         &image,
         69,
@@ -41,10 +37,10 @@ fn privileged_the_proxy_of_the_document_is_used() {
     assert!(!puller.log().contains("proxyuser:wrong"));
 
     let good = format!("https_proxy = \"http://proxyuser:proxypass@127.0.0.1:{port}\"");
-    puller.configure(&document(&format!("{good}\nNO_PROXY = \".corp\"")));
+    name(&format!("{good}\nNO_PROXY = \".corp\""));
     puller.refuse(&image, 69, &["cannot reach registry.corp:"]);
 
-    puller.configure(&document(&good));
+    name(&good);
     puller.pull(&image, "c1");
     assert!(!puller.log().contains("proxypass"));
 }

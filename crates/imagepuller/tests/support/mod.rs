@@ -146,13 +146,30 @@ pub fn entry(name: &str, user: &str, password: &str, ca_certs: &str) -> String {
     )
 }
 
-/// The owner's leave for registries on this machine, added to a measured document: the service
-/// connects to none that is not named there. The entries are for repositories that no test has, so
-/// what holds for all others stays as it is.
-pub fn with_local_hosts(measured: &str) -> String {
-    let hosts = ["localhost", "127.0.0.1", "registry.late.test"];
-    let entry = |host| format!("[registries.\"{host}/of-nobody\"]\nanonymous = true\n");
-    format!("{measured}\n{}", hosts.map(entry).concat())
+/// Where the leave begins in a measured document.
+const LEAVE: &str = "# The leave for servers on this machine.\n";
+
+/// The owner's leave for the servers that listen on this machine now, and for further ports, added
+/// to a measured document in the place of an older one: the service connects to no port here that
+/// is not named there. The entries are for repositories that no test has, so what holds for all
+/// others stays as it is.
+pub fn with_local_hosts(measured: &str, further: Option<u16>) -> String {
+    let listening = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let ports = listening.iter().flatten().flat_map(|table| table.lines());
+    let ports = ports.filter_map(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        let (own, state) = (fields.next()?, fields.nth(1)?);
+        let port = u16::from_str_radix(own.rsplit_once(':')?.1, 16).ok()?;
+        (state == "0A").then_some(port)
+    });
+    let ports: BTreeSet<_> = ports.chain(further).collect();
+    let entry = |port: &u16| {
+        ["localhost", "127.0.0.1", "registry.late.test"]
+            .map(|host| format!("[registries.\"{host}:{port}/of-nobody\"]\nanonymous = true\n"))
+    };
+    let measured = measured.split(LEAVE).next().unwrap_or_default().trim_end();
+    let leave: String = ports.iter().flat_map(entry).collect();
+    format!("{measured}\n{LEAVE}{leave}")
 }
 
 /// The host's document for the library, which takes the caller's word for the same.
@@ -324,8 +341,31 @@ impl Puller {
 
     /// Puts a measured document in place, beside the leave for registries on this machine.
     pub fn measure(&self, measured: &str) {
+        self.write_measured(&with_local_hosts(measured, None));
+    }
+
+    /// In one step: a pull may be reading.
+    fn write_measured(&self, text: &str) {
         let path = self.directory.join("measured.toml");
-        fs::write(path, with_local_hosts(measured)).unwrap();
+        let new = path.with_extension("new");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, path).unwrap();
+    }
+
+    /// Renews the leave in the measured document, if it has one, for an image's registry too.
+    fn renew_leave(&self, image: &str) {
+        let measured = fs::read_to_string(self.directory.join("measured.toml"));
+        let Some(measured) = measured.ok().filter(|text| text.contains(LEAVE)) else {
+            return;
+        };
+        let host = image.split('/').next().unwrap_or_default();
+        let port = host
+            .rsplit_once(':')
+            .and_then(|(_, port)| port.parse().ok());
+        let renewed = with_local_hosts(&measured, port);
+        if renewed != measured {
+            self.write_measured(&renewed);
+        }
     }
 
     /// Where it asks for the configuration disk to be read again.
@@ -347,6 +387,7 @@ impl Puller {
 
     /// The program's own client, asking for an image.
     pub fn client(&self, image: &str, bundle: &str) -> Command {
+        self.renew_leave(image);
         let mut client = imagepuller(["request", "--socket"]);
         client
             .arg(self.socket())
@@ -436,7 +477,7 @@ fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {
         .append(true)
         .open(path("log"));
     if !Path::new(&path("measured.toml")).exists() {
-        fs::write(path("measured.toml"), with_local_hosts("")).unwrap();
+        fs::write(path("measured.toml"), with_local_hosts("", None)).unwrap();
     }
     command
         .args([

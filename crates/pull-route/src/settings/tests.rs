@@ -63,6 +63,56 @@ fn what_the_owner_says_of_a_host_is_all_that_is_said() {
 
 /// A host that the puller is sent to: the host's entry for it counts only where the owner says
 /// nothing.
+/// An entry of the owner freed each port of its host, and the host answers for names.
+#[test]
+fn the_owner_frees_a_host_at_its_port_alone() {
+    let mirror = "mirror = \"http://mirror.corp:81/x\"\nplain-http = true\n";
+    let owner = entry("a.corp", "")
+        + &entry("a.corp:5000", "")
+        + &entry("b.corp/team", &login("u"))
+        + &entry("c.corp:443", mirror)
+        + &entry(".below.corp", "");
+    let proxy = "[extra-env]\nHTTPS_PROXY = \"http://proxy.corp:3128\"\n";
+    let of_host = format!("{proxy}{}", entry("host.corp", ""));
+    let of_owner = settings(&owner, &of_host);
+    let url = |text: &str| Url::parse(text).unwrap();
+    for (text, may) in [
+        ("https://a.corp/", true),
+        ("http://a.corp/", true),
+        ("https://a.corp:5000/", true),
+        ("http://a.corp:5000/", true),
+        ("https://a.corp:80/", false),
+        ("https://a.corp:5001/", false),
+        ("https://b.corp/v2/other/", true),
+        ("https://b.corp:5000/", false),
+        ("https://c.corp/", true),
+        ("http://c.corp/", false),
+        ("http://mirror.corp:81/", true),
+        ("http://mirror.corp/", false),
+        ("https://x.below.corp/", false),
+        ("https://host.corp/", false),
+        ("http://proxy.corp:3128/", false),
+    ] {
+        assert_eq!(of_owner.may_be_near(&url(text)), may, "{text}");
+        assert!(
+            of_owner
+                .clone()
+                .with_any_address(true)
+                .may_be_near(&url(text))
+        );
+    }
+    assert!(!of_owner.may_proxies_be_near());
+    assert!(settings(&format!("{proxy}{owner}"), &of_host).may_proxies_be_near());
+
+    // What a server sends the puller to is judged in the same way.
+    let local = settings(&entry("localhost:5000", ""), "");
+    let from = url("https://registry.corp/");
+    assert!(!local.leads_astray(&from, &url("https://localhost:5000/")));
+    assert!(local.leads_astray(&from, &url("https://localhost:5001/")));
+    let person = local.with_any_address(true);
+    assert!(person.leads_astray(&from, &url("https://localhost:5001/")));
+}
+
 #[test]
 fn entries_of_other_hosts_count_by_who_is_in_charge() {
     let both = |measured: &[&str], configuration: &[&str]| {

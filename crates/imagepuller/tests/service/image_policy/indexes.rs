@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vm_harness::Scratch;
 
 use super::place::{document, signed_by};
-use crate::support::{Puller, misbehaving, with_local_hosts};
+use crate::support::{Puller, misbehaving};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -49,8 +49,7 @@ fn privileged_an_outer_index_leads_past_no_inner_one() {
     let puller = Puller::start(&scratch, Some(&config));
     let name = format!("localhost:{}/team/app", registry.address().port());
     let measured = |policy: &Value, more: &str| {
-        let path = puller.document().with_file_name("measured.toml");
-        fs::write(path, with_local_hosts(&document(policy, more))).unwrap();
+        puller.measure(&document(policy, more));
     };
     fs::copy(key.public(), puller.document().with_file_name("team.pub")).unwrap();
     let image = |digest: &str| format!("{name}@{digest}");
