@@ -67,7 +67,7 @@ pub enum Error {
         /// How many disks could not be read.
         unreadable: usize,
     },
-    /// A disk that is the configuration's by its serial is not by its content.
+    /// A disk that is the configuration's or initdata's by its serial is not by its content.
     #[error("use disk {disk}, whose serial is \"{serial}\": {reason}")]
     PassedOver {
         /// The disk's name.
@@ -143,6 +143,9 @@ pub enum Error {
         \"remove\""
     )]
     Layout,
+    /// The kernel's command line, which may expect disks, cannot be read from this file.
+    #[error("read the kernel's command line, {0}, which may name expected disks")]
+    CommandLine(PathBuf, #[source] io::Error),
     /// An expected disk has an unknown name.
     #[error("look for a disk called \"{name}\": the known ones are {known}")]
     UnknownName {

@@ -41,25 +41,19 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownName`].
+    /// [`Error::CommandLine`], [`Error::UnknownName`].
     pub fn new(
         paths: &Paths,
         settings: &Settings,
         names: &[String],
         wait: Duration,
         include_loop: bool,
-        journal: &mut Journal<'_>,
     ) -> Result<Self, Error> {
         let mut wanted = vec![Magic::INITDATA];
         wanted.extend(settings.files.iter().map(|target| target.magic));
-        let by_parameter =
-            kernel_parameter::values(&paths.cmdline, EXPECT).unwrap_or_else(|error| {
-                journal.warn(format_args!(
-                    "{} cannot be read, so no disk is expected because of it: {error}",
-                    paths.cmdline.display()
-                ));
-                Vec::new()
-            });
+        // Nobody knows what one that cannot be read expects.
+        let by_parameter = kernel_parameter::values(&paths.cmdline, EXPECT)
+            .map_err(|source| Error::CommandLine(paths.cmdline.clone(), source))?;
         let by_parameter = by_parameter
             .iter()
             .flat_map(|value| value.split(','))
@@ -101,13 +95,7 @@ impl Search {
     pub fn may_miss(&self, target: &Target, scan: &Scan, paths: &Paths) -> Result<(), Error> {
         // The puller's disk has the name; a further one the magic, unless the host says otherwise.
         for serial in [target.name.clone(), target.magic.to_string()] {
-            if let Some((disk, reason)) = scan.passed_over(&serial, paths) {
-                return Err(Error::PassedOver {
-                    disk,
-                    serial,
-                    reason,
-                });
-            }
+            scan.require_none_called(&serial, paths)?;
         }
         if self.expected.contains(&target.magic) {
             return Err(Error::ConfigurationMissing {

@@ -204,6 +204,7 @@ fn initdata(
         &scan,
         &announced,
         search.expects_initdata(),
+        paths,
         &results.measured,
         &policy,
         journal,
@@ -259,7 +260,6 @@ fn ready(
         &options.expect,
         options.wait,
         options.include_loop,
-        journal,
     )?;
     let announced = Announced::read(platform, &options.paths, journal)?;
     if announced.promise().is_some() {

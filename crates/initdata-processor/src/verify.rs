@@ -79,6 +79,7 @@ pub fn place(
     scan: &Scan,
     announced: &Announced,
     expected: bool,
+    paths: &Paths,
     measured: &Measured,
     policy: &DefaultPolicy,
     journal: &mut Journal<'_>,
@@ -90,6 +91,8 @@ pub fn place(
                 unreadable: scan.unreadable(),
             });
         }
+        // Its serial is the magic. Who attached it meant it to be found.
+        scan.require_none_called(&Magic::INITDATA.to_string(), paths)?;
         return absent(measured, policy, journal);
     };
     if matches!(announced, Announced::NoPlatform) {

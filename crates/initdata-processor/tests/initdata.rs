@@ -150,12 +150,57 @@ fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
         assert!(matches!(puller(&outcome), Ok(Configuration::Placed { .. })));
         assert!(!machine.is_marked_refused());
     }
+}
 
-    // An unreadable command line is not a permission.
-    let mut machine = Machine::new().disk("vda", &initdata(DOCUMENT));
-    std::fs::remove_file(&machine.options.paths.cmdline).unwrap();
-    let error = machine.refused(Platform::none()).0;
-    assert!(matches!(error, Error::NoPlatform));
+/// It could have said that initdata is expected.
+#[test]
+fn a_command_line_that_cannot_be_read_closes_the_guest() {
+    for platform in [Platform::none, || Platform::announces(&[], 32)] {
+        let mut machine = Machine::new();
+        fs::remove_file(&machine.options.paths.cmdline).unwrap();
+        let policy = machine.refused(platform()).1;
+        assert!(policy.contains("failed to read the kernel's"), "{policy}");
+    }
+}
+
+/// Such a guest went on without initdata, and the line of a disk that was passed over was all that
+/// anybody saw.
+#[test]
+fn a_disk_that_is_initdata_by_its_serial_only_closes_the_guest() {
+    let (good, other) = (initdata(DOCUMENT), raw(b"anothers", 64, b""));
+    let platforms = [Platform::none, || Platform::announces(&[], 32)];
+    for (content, serial, words) in [
+        (Some(&b""[..]), "initdata", "empty"),
+        (
+            Some(&[0; 512][..]),
+            "initdata\n",
+            "expected a magic, found none",
+        ),
+        (Some(&other), "initdata", "a magic of this program"),
+        (None, "initdata", "open the device node"),
+        (None, "initdata2", ""),
+    ] {
+        for (platform, allow) in platforms
+            .iter()
+            .flat_map(|one| [(one, ""), (one, UNVERIFIED)])
+        {
+            let mut machine = Machine::new()
+                .cmdline(allow)
+                .disk("vda", content.unwrap_or(&good))
+                .attribute("vda", "serial", serial);
+            if content.is_none() {
+                fs::remove_file(machine.node("vda")).unwrap();
+            }
+            let outcome = machine.run(platform());
+            let policy = machine.deny_policy();
+            assert_eq!(
+                outcome.initdata.is_err(),
+                !words.is_empty(),
+                "{words}: {policy}"
+            );
+            assert!(policy.contains(words), "{words}: {policy}");
+        }
+    }
 }
 
 /// An image, or a command line, that says so does without initdata on no machine.

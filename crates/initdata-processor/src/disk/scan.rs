@@ -57,17 +57,26 @@ impl Scan {
         })
     }
 
-    /// The first disk that was passed over and whose serial is `serial`, and why it was. sysfs is
-    /// asked for serials only here: they are a hint.
-    #[must_use]
-    pub fn passed_over(&self, serial: &str, paths: &Paths) -> Option<(String, String)> {
+    /// Requires that no disk whose serial is `serial` was passed over. sysfs is asked for serials
+    /// only here: they are a hint.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PassedOver`].
+    pub fn require_none_called(&self, serial: &str, paths: &Paths) -> Result<(), Error> {
         let is_it = |name: &str| {
             let text = fs::read_to_string(paths.block.join(name).join("serial"));
             text.is_ok_and(|text| text.trim() == serial)
         };
         let mut disks = self.passed_over.iter();
-        let (name, reason) = disks.find(|(name, _)| is_it(name))?;
-        Some((name.clone(), reason.to_string()))
+        let found = disks.find(|(name, _)| is_it(name));
+        found.map_or(Ok(()), |(name, reason)| {
+            Err(Error::PassedOver {
+                disk: name.clone(),
+                serial: serial.to_owned(),
+                reason: reason.to_string(),
+            })
+        })
     }
 
     /// Tells what became of each block device.
