@@ -177,6 +177,24 @@ fn privileged_no_connection_to_this_machine_that_the_owner_does_not_name() {
     }
 }
 
+/// The HTTP client went without a proxy that it cannot read, to an address that nobody had judged.
+#[test]
+fn privileged_a_proxy_that_is_no_host_leads_nowhere() {
+    vm_harness::needs_root!();
+    let scratch = Scratch::new().unwrap();
+    let server = server();
+    let puller = Puller::start(&scratch, None);
+    fs::write(puller.document().with_file_name("measured.toml"), "").unwrap();
+    let mirror = format!("http://0.0.0.0:{}", server.address().port());
+    let proxy = "[extra-env]\nHTTP_PROXY = \"http://a.b.c.xn--pokxncvks:1\"\n";
+    let keys = format!("mirror = \"{mirror}\"\nplain-http = true");
+    puller.configure(&format!("{proxy}{}", entry("registry.corp", &keys)));
+    let words =
+        ["the proxy http://a.b.c.xn--pokxncvks:1 of [extra-env] has a name that is no host's"];
+    puller.refuse(&image("registry.corp"), 69, &words);
+    assert_eq!(server.connections(), 0);
+}
+
 /// Of a name's addresses those count that the look-up gives, not what the name looks like.
 #[test]
 fn privileged_a_name_that_is_looked_up_as_this_machine_is_not_asked() {
