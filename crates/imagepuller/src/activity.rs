@@ -12,8 +12,9 @@ use oci_image::digest::Digest;
 use registry_client::LastFailure;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, chain};
+use crate::error::Error;
 use crate::progress::{Event, Progress};
+use crate::service::answer::said;
 
 /// How often the log says where a pull is.
 const SAID_EVERY: Duration = Duration::from_secs(10);
@@ -196,7 +197,7 @@ impl Activity {
             None => tracing::info!(image, ms, bytes, sources, "fetched"),
             // The answer to the caller says it, where there is one.
             Some(error) if !shown.has_caller => {
-                let error = chain(error);
+                let error = said(error, self.image.contains('@'));
                 tracing::warn!(image, ms, bytes, sources, error, "not fetched");
             }
             Some(_) => tracing::info!(image, ms, bytes, sources, "not fetched"),

@@ -42,7 +42,7 @@ use crate::progress::Progress;
 use crate::reasons::Reasons;
 
 mod ahead;
-mod asked;
+pub(crate) mod asked;
 mod bring;
 mod broker;
 mod brought;

@@ -15,6 +15,7 @@ use imagepuller_api::message::{
 };
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use oci_image::digest::Digest;
+use oci_image::named::NamedReference;
 use puller_config::Resources;
 use registry_client::{Documents, LastFailure, Patience};
 use tokio::sync::RwLock;
@@ -22,21 +23,23 @@ use ttrpc::r#async::{Server, TtrpcContext};
 
 use crate::activity::Activities;
 use crate::background::Background;
+use crate::blocking::blocking;
 use crate::bundle::Bundle;
 use crate::collection;
 use crate::error::{Error, chain};
 use crate::forward::Others;
 use crate::forward::front::Front;
 use crate::notify;
+use crate::pull::asked::Asked;
 use crate::reasons::Reasons;
 use crate::refresher::Refresher;
 use crate::socket::Listening;
 
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod call;
 mod stores;
 
-use answer::{refuse, refuse_tag};
+use answer::refuse;
 use call::{Attention, Call, Running, Time};
 use stores::{Open, Stores};
 
@@ -151,6 +154,16 @@ impl Service {
         puller.mount(fetched?, bundle).await
     }
 
+    /// Whether the content of an image is known, by the digest in its name or by the owner's pin.
+    async fn is_pinned(&self, image: &str) -> bool {
+        let (name, documents) = (image.to_owned(), self.settings.documents.clone());
+        let has_pin = move || {
+            let named = NamedReference::parse(&name)?;
+            Ok(Asked::of(&named, &documents.load()?)?.digest().is_some())
+        };
+        image.contains('@') || blocking(has_pin).await.unwrap_or(false)
+    }
+
     /// Ends fetches without a caller, and removes what they and others left: nobody may ever ask
     /// again for that, and somebody asks for room now. Gives whether there was anything. How large
     /// layers become is known only once they are there, so the room that is made before a pull may
@@ -227,10 +240,8 @@ impl ImagePullService for Service {
             Err(error) => {
                 let image = shown(&request.image_url).up_to(MAX_SHOWN_CHARS);
                 let what = format!("pull {image}");
-                Err(match request.image_url.contains('@') {
-                    true => refuse(&what, &error),
-                    false => refuse_tag(&what, &error),
-                })
+                let is_pinned = self.is_pinned(&request.image_url).await;
+                Err(refuse(&what, &error, is_pinned))
             }
         }
     }
@@ -259,7 +270,7 @@ impl ImageStoreService for Service {
         });
         let collected = collected
             .await
-            .map_err(|error| refuse("remove unused layers", &error))?;
+            .map_err(|error| refuse("remove unused layers", &error, true))?;
         Ok(CollectResponse {
             layers: collected.layers,
             containers: collected.containers,

@@ -74,7 +74,8 @@ pub(crate) fn before_the_first_pass(set: &Set) -> String {
 /// require.
 pub(crate) fn without(missing: &[String], name: &str) -> String {
     format!(
-        "{} (absent, empty, or without the key); until then the set {name} goes without",
+        "{} (absent, empty, or without the key); until then the set {name} has no credentials from \
+        there",
         sentence(missing)
     )
 }

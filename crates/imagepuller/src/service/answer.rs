@@ -5,22 +5,22 @@ use ttrpc::Code;
 use crate::error::{Error, Kind, chain};
 
 /// An error as the caller gets it, which the log has too.
-pub fn refuse(what: &str, error: &Error) -> ttrpc::Error {
-    refuse_as(what, error, chain(error))
-}
-
-/// The same for an image that was asked for by a tag: which digest its registry's answer has, the
-/// host is not to learn, for it may have named another server than a registry.
-pub fn refuse_tag(what: &str, error: &Error) -> ttrpc::Error {
-    let text = chain(error);
-    tracing::debug!("with digests: {text}");
-    refuse_as(what, error, without_digests(&text))
-}
-
-fn refuse_as(what: &str, error: &Error, text: String) -> ttrpc::Error {
-    let message = format!("failed to {what}: {text}");
+pub fn refuse(what: &str, error: &Error, is_pinned: bool) -> ttrpc::Error {
+    let message = format!("failed to {what}: {}", said(error, is_pinned));
     tracing::error!("{message}");
     ttrpc::Error::RpcStatus(ttrpc::get_status(code(error), message))
+}
+
+/// An error in words. Of an image that neither its name nor the owner pins to a digest the host is
+/// not to learn which one its registry's answer has, for it may have named another server than a
+/// registry.
+pub fn said(error: &Error, is_pinned: bool) -> String {
+    let text = chain(error);
+    if is_pinned {
+        return text;
+    }
+    tracing::debug!("with digests: {text}");
+    without_digests(&text)
 }
 
 /// The fewest hexadecimal digits of a digest.

@@ -87,6 +87,11 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
         puller.refuse(&image, 65, &["only-pins = true", "pin it to"]);
     }
 
+    // What the owner wrote is no secret of a registry's.
+    let absent = format!("sha256:{}", "0".repeat(64));
+    measured(&format!("[pins]\n\"{tag}\" = \"{absent}\"\n"));
+    puller.refuse(&tag, 69, &["404 Not Found", &absent]);
+
     measured(&format!("[pins]\n\"{name}:1\" = \"sha256:1\"\n"));
     puller.refuse(&tag, 65, &["measured.toml", "line 2", "hexadecimal digits"]);
     measured("");
