@@ -313,6 +313,40 @@ fn the_registry_as_last_mirror_has_the_credentials_for_the_repository() {
     ]);
 }
 
+/// The pull secret of such a cluster has credentials for both hosts. All were refused, those of the
+/// registry because the mirror would have been sent them.
+#[test]
+fn a_disconnected_clusters_pull_secret_can_be_added() {
+    let folder = Folder::new();
+    let host = "registry.redhat.io";
+    let file = folder.file(
+        "registries.conf",
+        openshift(host, &[End::Here, End::Blocked]),
+    );
+    let tables = importer(&["hunter2"]).run(&["import", "registries-conf", "--strict", &file]);
+    tables.ends(0);
+    let document = folder.file("imagepuller.toml", &tables.stdout);
+    let auth = "{\"auth\":\"cm9ib3Q6aHVudGVyMg==\"}";
+    let auths = format!("{{\"auths\":{{\"{host}\":{auth},\"mirror.corp:8443\":{auth}}}}}");
+    let secret = folder.file("pull-secret.json", auths);
+    let arguments = [
+        "import",
+        "docker-config",
+        "--strict",
+        "--into",
+        &document,
+        &secret,
+    ];
+    let run = importer(&["hunter2"]).run(&arguments);
+    run.ends(0);
+    assert_eq!(run.stdout.matches("\"robot\"").count(), 2, "{}", run.stdout);
+    // Another registry's tables, with the same mirror.
+    let file = folder.file("other.conf", openshift("quay.io", &[End::Here]));
+    let arguments = ["import", "registries-conf", "--strict", "--into"];
+    let run = importer(&["hunter2"]).run(&[&arguments[..], &[&document, &file]].concat());
+    run.ends(0);
+}
+
 /// The table that is one too many is named, and the others stay.
 #[test]
 fn a_registry_has_256_mirrors_and_a_repository_eight() {

@@ -1,10 +1,10 @@
 //! Entries added to a document that is there already.
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Secret};
+use puller_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryHost, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use super::document::DOCUMENT;
-use super::{Certificates, Import, Report, Written};
+use super::{Certificates, Import, Report, Settings, Written};
 use crate::merge::holds_for;
 
 impl Import {
@@ -38,6 +38,13 @@ impl Import {
             let Ok(Some(holder)) = holder else {
                 return true;
             };
+            // Made for a mirror, it says only that nothing is lent, as the document's own does.
+            let says_nothing = entry.settings == Settings::default() && entry.mirrors.is_empty();
+            let host = RegistryHost::parse(&entry.name);
+            let has_own = host.is_ok_and(|host| own.registries.literal_entry_for(&host).is_some());
+            if says_nothing && has_own {
+                return false;
+            }
             let why = format!(
                 "left out: the document's own entry \"{}\" holds for it",
                 holder.written()
@@ -98,7 +105,7 @@ fn tell(problems: &Problems, name: &str, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Entry, MirrorAddress, Settings};
+    use super::super::{Entry, MirrorAddress};
     use super::*;
 
     fn import(names: &[&str]) -> Import {

@@ -20,7 +20,7 @@ pub(super) enum Holder {
 /// The entry for a mirror of a draft, `None` where it has no address.
 ///
 /// It is needed even if it says nothing, so that the registry's own credentials are not lent to the
-/// mirror.
+/// mirror, and both can be given some later.
 pub(super) fn mirror_entry(
     draft: &Draft,
     link: &Link,
@@ -40,10 +40,11 @@ pub(super) fn mirror_entry(
     }
     // A literal without a port would hold for the mirror, other names would not.
     let covering = drafts.iter().find(|known| covers(known, endpoint));
-    if settings == Settings::default() && !draft.lends() && covering.is_none() {
+    let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
+    let says_nothing = settings == Settings::default() && !draft.lends();
+    if says_nothing && covering.is_none() && wider.is_some() {
         return Some(Holder::Present);
     }
-    let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
     if let Some(wider) = wider {
         if wider.is_forbidden() {
             lost(forbidden_by(&wider.entry.name));
