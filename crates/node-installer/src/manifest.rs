@@ -22,7 +22,7 @@ use crate::owner::Owner;
 use crate::{Error, HostPath, Options};
 
 /// The list's name in the prefix.
-pub(crate) const NAME: &str = "installed.json";
+pub const NAME: &str = "installed.json";
 
 /// The prefix that the chart gave every release before lists had owners.
 pub(crate) const FORMER_PREFIX: &str = "/opt/kata-configdev";

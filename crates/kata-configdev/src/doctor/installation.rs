@@ -10,7 +10,7 @@ use super::node::Node;
 use super::set::Set;
 
 /// The prefix of an installer that is not told another.
-const DEFAULT_PREFIX: &str = "/opt/kata-configdev";
+pub(super) const DEFAULT_PREFIX: &str = "/opt/kata-configdev";
 
 /// How the setting `document` of a set ends that has one for each namespace.
 const BY_NAMESPACE: &str = "namespaces/{namespace}.toml";

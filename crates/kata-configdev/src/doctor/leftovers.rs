@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use node_installer::installation::NAME as LIST;
+
 use super::finding::{Finding, Severity};
+use super::installation::DEFAULT_PREFIX;
 use super::node::Node;
 use super::set::Set;
 use crate::providers::PARENT as STATE;
@@ -55,7 +58,7 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
 /// What is below the usual run root of a node where nothing is installed any more.
 fn state(node: &Node) -> Option<Finding> {
     let path = Path::new(DEFAULT_RUN_ROOT).join(STATE);
-    if node.is_missing(&path) {
+    if node.is_missing(&path) || has_list(node) {
         return None;
     }
     let message = "nothing that uses it is installed here, and it may hold credentials; remove it \
@@ -66,6 +69,16 @@ fn state(node: &Node) -> Option<Finding> {
         path,
         message,
     ))
+}
+
+/// Whether the list of an installation may be in the usual prefix, or in one right below it.
+fn has_list(node: &Node) -> bool {
+    let usual = Path::new(DEFAULT_PREFIX);
+    let below = node.list(usual).unwrap_or_default();
+    let below = below.iter().filter(|entry| entry.is_directory);
+    let below = below.map(|entry| usual.join(&entry.name));
+    let mut prefixes = below.chain([usual.to_owned()]);
+    prefixes.any(|prefix| !node.is_missing(&prefix.join(LIST)))
 }
 
 fn told(run_root: &Path, swept: Swept) -> Vec<Finding> {

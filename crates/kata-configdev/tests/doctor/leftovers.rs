@@ -5,8 +5,8 @@ use std::process::Command;
 
 use test_command::{skip, skipped_without_root};
 
-use crate::node::Node;
-use crate::{matches, table};
+use crate::node::{DROP_IN, Node, SETTINGS};
+use crate::{doctor, matches, table};
 
 /// On the node itself, because only there all processes are seen: of a sandbox that one of them
 /// names, nothing is left over.
@@ -56,4 +56,22 @@ fn privileged_what_kata_left_is_told_on_the_node_itself() {
     assert!(touched.success());
     let old = doctor();
     assert!(is_told(&old), "{old}");
+}
+
+/// An installation below a prefix of its own uses it, though no handler that is seen names it.
+#[test]
+fn the_state_of_an_installation_is_no_leftover() {
+    for (list, is_told) in [
+        ("opt/kata-configdev/installed.json", false),
+        ("opt/kata-configdev/team/installed.json", false),
+        ("opt/elsewhere/installed.json", true),
+    ] {
+        let node = Node::new();
+        node.remove(DROP_IN);
+        node.remove(SETTINGS);
+        node.put("run/kata-configdev/credential-providers/x", "");
+        node.put(list, r#"{"format":2,"directories":[],"files":[]}"#);
+        let said = doctor(&node, &["--json"]).stdout;
+        assert_eq!(said.contains("leftover-state"), is_told, "{list}: {said}");
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+pub use super::NAME;
 use super::form::parse;
-use super::{NAME, text, unusable};
+use super::{text, unusable};
 use crate::node::{DirectoryEntry, Node, unfinished_name};
 use crate::plan::Places;
 use crate::{Error, HostPath, Owner};
