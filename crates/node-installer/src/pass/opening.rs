@@ -67,7 +67,9 @@ impl Pass {
         // Before anything is made there.
         node.administered_directory(&options.prefix)?;
         let mut made = Vec::new();
-        let prefix = node.make_directory(&options.prefix, 0o755, &mut made)?;
+        node.make_directory(&options.prefix, 0o755, &mut made)?;
+        // The one that is used from here on.
+        let prefix = node.administered_directory(&options.prefix)?;
         let lock = prefix.as_ref().map(|prefix| lock(prefix, &options.prefix));
         let lock = lock.transpose()?;
         let mut manifest = match is_removal {
