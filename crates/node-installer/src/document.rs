@@ -301,7 +301,12 @@ impl<'s> DocumentMaker<'s> {
         // A manifest is not what a secret holds: what is wrong with it is a value that is left out.
         imported.findings.append(&mut imported.faults);
         for (place, _) in &secrets {
-            let mut of_secret = imported.findings.iter().filter(|one| one.source == *place);
+            // In a manifest each secret has its name behind the place.
+            let is_of_secret = |one: &&Finding| {
+                let more = one.source.strip_prefix(place.as_str());
+                more.is_some_and(|more| more.is_empty() || more.starts_with(": secret "))
+            };
+            let mut of_secret = imported.findings.iter().filter(is_of_secret);
             let Some(lost) = of_secret.next() else {
                 continue;
             };
@@ -404,6 +409,8 @@ impl<'s> DocumentMaker<'s> {
                 SecretFile::Awaited
             }
             Made::Nothing | Made::Document(_) => {
+                let missing = self.missing.iter().map(|path| self.source.name_of(path));
+                let missing: Vec<String> = missing.collect();
                 if !missing.is_empty() {
                     self.warnings.push(arrival::without(&missing, self.name));
                 }

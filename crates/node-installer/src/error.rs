@@ -102,8 +102,8 @@ pub enum Error {
     },
     /// Somebody else than the administrator can write the list of installed files, or exchange it.
     #[error(
-        "trust {path} on the node: {fault}; {}. Who can write there says what root installs and \
-        removes, so that nothing is",
+        "trust {path} on the node: {fault}; {}. Whoever can write there would decide what root \
+        installs and removes; nothing is installed or removed",
         fault.remedy()
     )]
     Untrusted {
@@ -199,8 +199,8 @@ pub enum Error {
     },
     /// A drop-in that should go was changed by somebody else: it lost what starts the wrapper.
     #[error(
-        "remove {path}: somebody else changed it; its line with the wrapper is taken out, and the \
-        rest is left as it is{}",
+        "remove {path}: somebody else changed it; its line with the wrapper goes, and the rest is \
+        left as it is{}",
         after(*told)
     )]
     LineRemoved {
@@ -393,8 +393,13 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            // A file where a directory should be.
-            Self::Secret { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            // A file where a directory should be; or a rule of ours, such as a file's length.
+            Self::Secret { source, .. }
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::NotADirectory | io::ErrorKind::Other
+                ) =>
+            {
                 exit::DATA
             }
             Self::OptionsFile { .. }

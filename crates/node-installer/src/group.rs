@@ -42,6 +42,8 @@ pub(crate) struct Found {
     pub(crate) sources: BTreeMap<String, Source>,
     /// Keys of the whole secret that mean nothing, safe to show.
     pub(crate) strange: Vec<String>,
+    /// Whether there is to be a whole secret, and it has not come or has no keys.
+    pub(crate) is_awaited: bool,
 }
 
 impl Set {
@@ -121,7 +123,9 @@ impl Group<'_> {
         let mut sources = self.named.clone();
         let mut strange = Vec::new();
         let mut keys = BTreeMap::new();
-        for key in self.whole.map(keys_of).transpose()?.unwrap_or_default() {
+        let found = self.whole.map(keys_of).transpose()?;
+        let is_awaited = found.as_ref().is_some_and(Vec::is_empty);
+        for key in found.unwrap_or_default() {
             let ending = [DOCUMENT, DOCKER_CONFIG]
                 .into_iter()
                 .find_map(|ending| Some((key.strip_suffix(ending)?, ending)));
@@ -154,7 +158,11 @@ impl Group<'_> {
             }
         }
         sources.retain(|_, source| source.has_secrets());
-        Ok(Found { sources, strange })
+        Ok(Found {
+            sources,
+            strange,
+            is_awaited,
+        })
     }
 }
 

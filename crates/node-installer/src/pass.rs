@@ -20,7 +20,8 @@ use zeroize::Zeroizing;
 
 use crate::document::Kept;
 use crate::fitness::{Fitness, turned_off_at};
-use crate::kind::Kind;
+use crate::kata::DropInFate;
+use crate::kind::{Kind, handler_of};
 use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
 use crate::node::Node;
@@ -41,7 +42,8 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// Whether something that sandboxes need is not seen from here.
     pub is_partial: bool,
-    /// Whether a secret is missing, or something of one is left out; a warning says which.
+    /// Whether a secret is missing, something of one is left out, or a listed file stays; a warning
+    /// says which.
     pub is_incomplete: bool,
     /// What a pass would change that does not write: verb and path.
     pub planned: Vec<String>,
@@ -250,9 +252,14 @@ impl Pass {
         let warning = thrown_by_hand(&self.node, options, name, set);
         self.outcome.warnings.extend(warning);
         paths.extend(files.into_iter().map(|file| file.path));
-        // A typo must not take the wrapper away where it works.
-        if !fitness.has_handlers {
-            paths.extend(self.listed_of(name, |kind| kind == Kind::DropIn));
+        // What keeps the wrapper from one handler, a typo, say, must not take it away where it
+        // works; but with it a handler fails that starts another hypervisor.
+        if !fitness.has_handlers || !is_complete {
+            let mut drop_ins = self.listed_of(name, |kind| kind == Kind::DropIn);
+            let fate = |path: &HostPath| view.fates.get(&handler_of(path)?);
+            drop_ins
+                .retain(|path| !fitness.has_handlers || fate(path) != Some(&DropInFate::Removed));
+            paths.extend(drop_ins);
         }
         if !has_settings {
             // Not what the plan asks for, perhaps: the settings that stay may name it.

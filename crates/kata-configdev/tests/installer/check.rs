@@ -27,7 +27,7 @@ fn install(machine: &Machine, replaced: Replaced, more: &[&str]) -> (Option<i32>
 fn a_check_ends_as_the_pass_would() {
     let good = document("one");
     let yaml = format!("apiVersion: v1\nkind: Secret\nstringData:\n  password: {PASSWORD}\n");
-    let rows: [(Replaced, &str, &str, Option<i32>, &str); 12] = [
+    let rows: [(Replaced, &str, &str, Option<i32>, &str); 14] = [
         (&[], "imagepuller.toml", &good, Some(0), "would install"),
         (
             &[("/secret\"", "/none\"")],
@@ -76,8 +76,29 @@ fn a_check_ends_as_the_pass_would() {
             &[("/secret\"\n", "/none\"\ndocker-configs = [\"/dev/null\"]\n")],
             "imagepuller.toml",
             &good,
-            Some(69),
+            Some(65),
             "/dev/null: it is not a regular file",
+        ),
+        (
+            &[
+                ("/secret\"\n", "/none\"\ndocker-configs = [\"/none\"]\n"),
+                OPTIONAL,
+            ],
+            "imagepuller.toml",
+            &good,
+            Some(0),
+            "/none, /none have not arrived on this node (absent, ",
+        ),
+        (
+            &[
+                ("/secret\"\n", "/secret\"\ndocuments-secret = \"/none\"\n"),
+                OPTIONAL,
+            ],
+            "imagepuller.toml",
+            &good,
+            Some(0),
+            "/none has not arrived on this node (absent, empty, or without the key); until then \
+            the set default/documents",
         ),
         (
             &[("qemu-snp\"", "qemu-snpp\"")],
@@ -126,6 +147,22 @@ fn a_check_ends_as_the_pass_would() {
             "{log}"
         );
     }
+}
+
+/// The check said that it had taken the line out, and its plan did not have it.
+#[test]
+fn a_check_takes_no_line_out_of_a_changed_drop_in() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    assert_eq!(install(&machine, &[], &[]).0, Some(0));
+    let changed = machine.read(DROP_INS[0]) + "default_vcpus = 2\n";
+    fs::write(machine.host(DROP_INS[0]), &changed).unwrap();
+    let (code, log) = install(&machine, &[], &["--check", "--remove"]);
+    assert_eq!(code, Some(65), "{log}");
+    let planned = format!("take the line with the wrapper out of /{}", DROP_INS[0]);
+    assert!(log.contains(&planned), "{log}");
+    assert!(!log.contains("is taken out"), "{log}");
+    assert_eq!(machine.read(DROP_INS[0]), changed);
 }
 
 #[test]
@@ -194,6 +231,13 @@ fn a_handler_that_is_not_found_takes_no_drop_in_away() {
         assert_ne!(code, Some(0), "{log}");
         assert_eq!(machine.read(DROP_INS[0]), before, "{other:?}: {log}");
     }
+    // Nor does one to which the wrapper is not handed, here because somebody's file is there.
+    fs::rename(machine.host(DROP_INS[1]), machine.path("ours")).unwrap();
+    fs::write(machine.host(DROP_INS[1]), "").unwrap();
+    let (code, log) = install(&machine, MEANT, &[]);
+    assert_eq!(code, Some(65), "{log}");
+    assert_eq!(machine.read(DROP_INS[0]), before, "{log}");
+    fs::rename(machine.path("ours"), machine.host(DROP_INS[1])).unwrap();
     // Whoever means another handler has it, and then the old one goes.
     let (code, log) = install(&machine, MEANT, &[]);
     assert_eq!(code, Some(0), "{log}");

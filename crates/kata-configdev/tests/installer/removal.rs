@@ -131,7 +131,7 @@ fn an_edited_drop_in_loses_the_line_with_the_wrapper() {
     let lines = lines(&outcome);
     assert_eq!((outcome.exit_code(), lines.len()), (65, 1), "{lines:?}");
     assert!(
-        lines[0].contains("its line with the wrapper is taken out"),
+        lines[0].contains("its line with the wrapper goes"),
         "{lines:?}"
     );
     assert_eq!(machine.files(), [DROP_INS[0], MANIFEST]);

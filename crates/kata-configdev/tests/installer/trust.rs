@@ -70,12 +70,16 @@ fn privileged_a_list_that_somebody_else_may_write_counts_for_nothing() {
         add(&machine, entry);
         change(&machine.host(place));
         let before = machine.state();
-        for command in ["install", "uninstall"] {
-            let (code, log) = run(program(&machine, command));
+        for (command, more) in [("install", ""), ("install", "--check"), ("uninstall", "")] {
+            let mut command = program(&machine, command);
+            command.args(more.split_whitespace());
+            let (code, log) = run(command);
             let said = format!("ERROR failed to trust /{place} on the node: {said}");
-            assert!(log.contains(&said), "{command}: {log}");
+            assert!(log.contains(&said), "{more}: {log}");
+            let effect = "would decide what root installs and removes; nothing is installed or";
+            assert!(log.contains(effect), "{log}");
             assert_eq!(code, Some(65), "{log}");
-            assert_eq!(machine.state(), before, "{place}: {command}");
+            assert_eq!(machine.state(), before, "{place}: {more}");
         }
     }
 }
@@ -142,6 +146,7 @@ fn what_is_listed_where_no_installer_puts_it_is_named_and_stays() {
             );
             let (code, log) = run(program(&machine, command));
             let said = format!("failed to remove /{path}");
+            assert!(!log.contains(" everything is as it should be"), "{log}");
             assert!(log.contains(&said), "{kind}: {command}: {log}");
             assert!(victim.exists(), "{kind}: {command}: {log}");
             let removed = command == "uninstall";

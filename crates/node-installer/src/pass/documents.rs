@@ -10,7 +10,7 @@ use super::Pass;
 use crate::group::Group;
 use crate::kind::Kind;
 use crate::source::Source;
-use crate::{Error, HostPath, Options, Set, plan};
+use crate::{Error, HostPath, Options, Set, arrival, plan};
 
 /// The mode of a directory of documents.
 const CLOSED: u32 = 0o700;
@@ -36,6 +36,12 @@ impl Pass {
                 Ok(found) => {
                     let opened = self.open_directory(options, name, group);
                     self.outcome.problems.extend(opened.err());
+                    if found.is_awaited {
+                        self.outcome.is_incomplete = true;
+                        let whole = set.source().name_of(group.whole.unwrap_or("".as_ref()));
+                        let warning = arrival::without(&[whole], &unit);
+                        self.outcome.warnings.push(warning);
+                    }
                     if !found.strange.is_empty() {
                         self.outcome.is_incomplete = true;
                         let keys = found.strange.join(", ");

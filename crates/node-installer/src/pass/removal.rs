@@ -100,9 +100,11 @@ impl Pass {
                 let is_misplaced = matches!(error, Error::Misplaced { .. });
                 let is_left = matches!(error, Error::LeftBehind { .. } | Error::LineRemoved { .. });
                 is_listed = is_misplaced || self.is_removal;
-                match is_misplaced && !self.is_removal {
-                    true => self.outcome.warnings.push(format!("failed to {error}")),
-                    false => self.outcome.problems.push(error),
+                if is_misplaced && !self.is_removal {
+                    self.outcome.is_incomplete = true;
+                    self.outcome.warnings.push(format!("failed to {error}"));
+                } else {
+                    self.outcome.problems.push(error);
                 }
                 is_misplaced || is_left
             }
@@ -172,7 +174,7 @@ impl Pass {
 
     /// Takes the line with the wrapper out of a drop-in that somebody else changed; the answer says
     /// what became of it.
-    fn take_wrapper_out(&self, path: &HostPath, directory: &Directory) -> Result<Error, Error> {
+    fn take_wrapper_out(&mut self, path: &HostPath, directory: &Directory) -> Result<Error, Error> {
         let (path, told) = (path.clone(), self.is_removal);
         let (name, handler) = (path.split().1.to_owned(), handler_of(&path));
         let Ok(Some(text)) = directory.read(&name, MAX_EDITED_BYTES) else {
@@ -192,6 +194,11 @@ impl Pass {
                     .transpose()?;
                 let staging = staging.flatten();
                 directory.replace(&name, staging.as_ref().unwrap_or(directory), &rest, 0o644)?;
+                self.changed(
+                    &path,
+                    "take the line with the wrapper out of",
+                    "took the line with the wrapper out",
+                );
                 Ok(Error::LineRemoved { path, told })
             }
         }
