@@ -4,16 +4,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod closed_network {
-    pub mod network;
-}
+pub mod network;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use closed_network::network::{Closed, PROXY_USER, assert_closed};
 use end_to_end::{assert_tells, refusal, run};
+use network::{Closed, PROXY_USER, assert_closed};
 use vm_harness::kata::PROXY_ADDRESS;
 use vm_harness::{Network, Proxy, Report, Scenario, demo, is_root};
 

@@ -6,22 +6,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod confidential_credentials {
-    pub mod guest;
-    pub mod one_source;
-    pub mod stage;
-}
+pub mod guest;
+pub mod one_source;
+pub mod stage;
 
 use anyhow::{Context as _, Result};
-use confidential_credentials::stage::{
-    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, entry, host_of, last_line,
-    name, references, roots,
-};
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
 use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
 use end_to_end::assert_tells;
 use fault_registry::{Action, Login, Script, What};
 use serde_json::json;
+use stage::{
+    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, entry, host_of, last_line,
+    name, references, roots,
+};
 use test_http::Recorder;
 use vm_harness::is_root;
 use vm_harness::layout::{Compression, of_archives};

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod documentation {
-    pub mod blocks;
-    pub mod pictures;
-    pub mod readers;
-}
+pub mod blocks;
+pub mod pictures;
+pub mod readers;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -6,15 +6,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod encrypted_images {
-    pub mod images;
-}
+pub mod images;
 
 use anyhow::Result;
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
 use confidential_fixtures::{Kbs, Policy, Vault};
-use encrypted_images::images::{KEY_PASSWORD, Locked, item, item_with};
 use end_to_end::{assert_tells, nth_refusal, refusal, run};
+use images::{KEY_PASSWORD, Locked, item, item_with};
 use test_http::pki::Authority;
 use vm_harness::{Evidence, Program, Scenario};
 

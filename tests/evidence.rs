@@ -6,7 +6,6 @@
 //! kernel parameter that accepts unverified initdata is set all the time, so that a TEE that is not
 //! recognised as one would show as a success.
 
-#[path = "evidence/table.rs"]
 mod table;
 
 use anyhow::Result;

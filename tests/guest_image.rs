@@ -1,10 +1,7 @@
 //! Guest images made as `docs/guest` says, with the builders themselves, and booted.
 
-#[path = "guest_image/initrd.rs"]
 mod initrd;
-#[path = "guest_image/mkosi.rs"]
 mod mkosi;
-#[path = "guest_image/stage.rs"]
 mod stage;
 
 use std::ffi::OsStr;

@@ -5,31 +5,18 @@
 //! it is in a guest.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "hostile_disks/changing.rs"]
 mod changing;
-#[path = "hostile_disks/device.rs"]
 mod device;
-#[path = "hostile_disks/document.rs"]
 mod document;
-#[path = "hostile_disks/guest.rs"]
 mod guest;
-#[path = "hostile_disks/gzip.rs"]
 mod gzip;
-#[path = "hostile_disks/image.rs"]
 mod image;
-#[path = "hostile_disks/loops.rs"]
 mod loops;
-#[path = "hostile_disks/machine.rs"]
 mod machine;
-#[path = "hostile_disks/refreshing.rs"]
 mod refreshing;
-#[path = "hostile_disks/row.rs"]
 mod row;
-#[path = "hostile_disks/stream.rs"]
 mod stream;
-#[path = "hostile_disks/table.rs"]
 mod table;
-#[path = "hostile_disks/verdict.rs"]
 mod verdict;
 
 use std::fs;

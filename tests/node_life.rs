@@ -6,17 +6,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod node_life {
-    pub mod node;
-    pub mod pod;
-}
+pub mod node;
+pub mod pod;
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use end_to_end::{TRIES, WATCHED_PULLS, assert_no_secret, assert_tells, site};
-use node_life::node::{DROP_IN, HANDLERS, Node, news, show};
-use node_life::pod::{DOCUMENTS, PREFIX, Pod, stop};
+use node::{DROP_IN, HANDLERS, Node, news, show};
+use pod::{DOCUMENTS, PREFIX, Pod, stop};
 use vm_harness::site::{REGISTRY_NAME, USERNAME};
 use vm_harness::{Guest, Scenario, Scratch, Site, count_marks, despite_crash, has_mark, is_root};
 

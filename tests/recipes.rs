@@ -3,26 +3,23 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod recipes {
-    pub mod accounts;
-    pub mod clouds;
-    pub mod commands;
-    pub mod encrypted;
-    pub mod follow;
-    pub mod front;
-    pub mod mirrors;
-    pub mod page;
-    pub mod registries;
-    pub mod values;
-    pub mod world;
-}
+pub mod accounts;
+pub mod clouds;
+pub mod commands;
+pub mod encrypted;
+pub mod follow;
+pub mod front;
+pub mod mirrors;
+pub mod page;
+pub mod registries;
+pub mod values;
+pub mod world;
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
-use recipes::page::{self, Page};
-use recipes::world::{each, each_way};
-use recipes::{accounts, clouds, commands, encrypted, mirrors};
+use page::Page;
+use world::{each, each_way};
 
 /// A test for each page: the page, the test's name, and what surrounds the node.
 macro_rules! recipes {

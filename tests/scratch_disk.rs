@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "scratch_disk/host.rs"]
 mod host;
-#[path = "scratch_disk/tampering.rs"]
 mod tampering;
 
 use anyhow::{Context, Result};

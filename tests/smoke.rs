@@ -1,11 +1,8 @@
 //! `configdev-smoke` with the tests' own initramfs, and with each thing taken away from it that can
 //! be wrong with an image. One VM after the other: they are many, and none is in a hurry.
 
-#[path = "smoke/image.rs"]
 mod image;
-#[path = "smoke/jobs.rs"]
 mod jobs;
-#[path = "smoke/options.rs"]
 mod options;
 
 use std::fs::{self, Permissions};

@@ -4,19 +4,12 @@
 //! The root file system is made of Debian's systemd (`qemu-fixtures/systemd`); the agent is a
 //! stand-in that reports what it finds.
 
-#[path = "systemd/agent_config.rs"]
 mod agent_config;
-#[path = "systemd/agents.rs"]
 mod agents;
-#[path = "systemd/node_agent.rs"]
 mod node_agent;
-#[path = "systemd/overlay.rs"]
 mod overlay;
-#[path = "systemd/scratch.rs"]
 mod scratch;
-#[path = "systemd/stock_agent.rs"]
 mod stock_agent;
-#[path = "systemd/units.rs"]
 mod units;
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use end_to_end::assert_tells;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use vm_harness::{Scratch, is_root};
 
-use crate::stage::{add_to_initrd, deploy, run, succeed};
+use crate::guest_image::stage::{add_to_initrd, deploy, run, succeed};
 
 /// A `newc` archive of a directory.
 pub fn archive(folder: &Path) -> Result<Vec<u8>> {

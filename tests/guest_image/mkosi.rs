@@ -9,8 +9,8 @@ use end_to_end::assert_tells;
 use vm_harness::fixture::modules_folder;
 use vm_harness::{Kernel, Scratch, is_root};
 
-use crate::smoke;
-use crate::stage::{Stage, deploy, programs, run, succeed, workspace};
+use crate::guest_image::smoke;
+use crate::guest_image::stage::{Stage, deploy, programs, run, succeed, workspace};
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.parent().unwrap_or(to))?;

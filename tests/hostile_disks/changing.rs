@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::loops::{self, Loop};
-use crate::machine::Machine;
-use crate::row::{Disk, Expected, Files};
-use crate::table::{configured, packed};
-use crate::verdict::{Findings, compare, take_note};
+use crate::hostile_disks::loops::{self, Loop};
+use crate::hostile_disks::machine::Machine;
+use crate::hostile_disks::row::{Disk, Expected, Files};
+use crate::hostile_disks::table::{configured, packed};
+use crate::hostile_disks::verdict::{Findings, compare, take_note};
 
 const ROUNDS: u32 = 200;
 

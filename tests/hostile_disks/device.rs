@@ -1,8 +1,8 @@
 //! Rows about the disks as a whole: magics, several disks with one magic, and odd devices.
 
-use crate::image::{image, padded};
-use crate::row::{Disk, Expected, Row, Shape};
-use crate::table::{
+use crate::hostile_disks::image::{image, padded};
+use crate::hostile_disks::row::{Disk, Expected, Row, Shape};
+use crate::hostile_disks::table::{
     CONFIGURATION, DOCUMENT, IMGPULLR, INITDATA, configured, follows, good_configuration,
     good_initdata, measured, packed, row,
 };

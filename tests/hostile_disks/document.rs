@@ -1,7 +1,7 @@
 //! Documents in good images: hostile initdata, and configurations that are nobody's business here.
 
-use crate::image::padded;
-use crate::row::{Files, SECRET};
+use crate::hostile_disks::image::padded;
+use crate::hostile_disks::row::{Files, SECRET};
 
 /// Words of a refusal, or the files.
 type Outcome = Result<Files, &'static str>;
@@ -217,7 +217,9 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
         ),
         (
             "document: the configuration",
-            crate::table::CONFIGURATION.as_bytes().to_vec(),
+            crate::hostile_disks::table::CONFIGURATION
+                .as_bytes()
+                .to_vec(),
             Err("version: the key is missing"),
         ),
         (

@@ -14,9 +14,9 @@ use flate2::read::GzDecoder;
 use vm_harness::fixture::Fixture;
 use vm_harness::{Report, Scenario, Scratch, run};
 
-use crate::row::{Disk, Expected, Files, Row, Shape};
-use crate::table::rows;
-use crate::verdict::{Findings, check_log, compare, take_note, tells};
+use crate::hostile_disks::row::{Disk, Expected, Files, Row, Shape};
+use crate::hostile_disks::table::rows;
+use crate::hostile_disks::verdict::{Findings, check_log, compare, take_note, tells};
 
 /// What the disks are to the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

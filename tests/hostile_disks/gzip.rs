@@ -1,7 +1,7 @@
 //! Cases about the gzip stream: its header, its blocks, its end.
 
-use crate::image::{Case, INFLATE, Kind, image, padded, placed, refused};
-use crate::stream::{
+use crate::hostile_disks::image::{Case, INFLATE, Kind, image, padded, placed, refused};
+use crate::hostile_disks::stream::{
     Bits, FCOMMENT, FEXTRA, FNAME, FTEXT, Member, compressed, fixed, stored, stored_block,
 };
 

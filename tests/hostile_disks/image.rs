@@ -2,8 +2,8 @@
 
 use config_image::{MAX_DOCUMENT_BYTES, MAX_GZIP_BYTES};
 
-use crate::gzip;
-use crate::stream::{self, Member, bomb, compressed, stored, stored_block};
+use crate::hostile_disks::gzip;
+use crate::hostile_disks::stream::{self, Member, bomb, compressed, stored, stored_block};
 
 /// A magic, and a document that is good under it.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::fs::makedev;
 use tempfile::TempDir;
 
-use crate::row::{Disk, Shape};
+use crate::hostile_disks::row::{Disk, Shape};
 
 /// A loop device and its file, both gone when dropped.
 pub struct Loop {

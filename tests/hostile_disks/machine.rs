@@ -11,9 +11,9 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 use vm_harness::Program;
 
-use crate::loops::Loop;
-use crate::row::{Disk, Files, Row, Shape};
-use crate::verdict::{Findings, check_log, compare, take_note, tells};
+use crate::hostile_disks::loops::Loop;
+use crate::hostile_disks::row::{Disk, Files, Row, Shape};
+use crate::hostile_disks::verdict::{Findings, check_log, compare, take_note, tells};
 
 pub struct Machine {
     root: TempDir,

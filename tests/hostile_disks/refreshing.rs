@@ -6,12 +6,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::changing::{Pair, rewrite};
-use crate::loops::{self, Loop};
-use crate::machine::{Machine, files};
-use crate::row::{Disk, Files};
-use crate::table::packed;
-use crate::verdict::check_log;
+use crate::hostile_disks::changing::{Pair, rewrite};
+use crate::hostile_disks::loops::{self, Loop};
+use crate::hostile_disks::machine::{Machine, files};
+use crate::hostile_disks::row::{Disk, Files};
+use crate::hostile_disks::table::packed;
+use crate::hostile_disks::verdict::check_log;
 
 const ROUNDS: u32 = 60;
 const FILE: &str = "run/insecure-cfg/imagepuller.toml";

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::image::{Case, Kind, cases, image};
-use crate::row::{Disk, Expected, Files, Row};
-use crate::stream::{Member, compressed};
-use crate::{device, document};
+use crate::hostile_disks::image::{Case, Kind, cases, image};
+use crate::hostile_disks::row::{Disk, Expected, Files, Row};
+use crate::hostile_disks::stream::{Member, compressed};
+use crate::hostile_disks::{device, document};
 
 /// Good initdata, as text.
 pub const DOCUMENT: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::row::{Expected, Files, Row, SECRET, Shape};
+use crate::hostile_disks::row::{Expected, Files, Row, SECRET, Shape};
 
 /// What is wrong, as text.
 pub type Findings = Result<(), String>;

@@ -65,18 +65,21 @@ pub fn each(test: &str, names: &[&str], play: impl Fn(&str) -> Result<()>) -> Re
     if let Ok(name) = std::env::var(INSIDE) {
         return play(&name);
     }
+    let test = format!("recipes::{test}");
     for name in names {
         println!("{name}");
-        let status = Command::new("unshare")
+        let output = Command::new("unshare")
             .args(["--mount", "--net", "--propagation", "private"])
             .args(["sh", "-ec", ENTER, "sh", OWN, COPIED])
             .arg(std::env::current_exe()?)
-            .args([test, "--exact", "--nocapture"])
+            .args([&test, "--exact", "--nocapture"])
             // Neither proxies nor logins of who runs the tests.
             .env_clear()
             .envs([("PATH", PATH), ("HOME", OWN), (INSIDE, *name)])
-            .status()?;
-        ensure!(status.success(), "{name}: it did not work");
+            .output()?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        println!("{said}");
+        ensure!(said.contains("1 passed"), "{name}: it did not work");
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use vm_harness::fixture::Fixture;
 use vm_harness::{Scratch, program};
 
-use crate::image::Image;
-use crate::{TIMEOUT, failed};
+use crate::smoke::image::Image;
+use crate::smoke::{TIMEOUT, failed};
 
 /// The page.
 const PAGE: &str = include_str!("../../docs/smoke.md");

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 use vm_harness::fixture::Fixture;
 use vm_harness::{Scratch, program};
 
-use crate::image::{CONFIG, Image};
-use crate::{PARAMETER, TIMEOUT, failed};
+use crate::smoke::image::{CONFIG, Image};
+use crate::smoke::{PARAMETER, TIMEOUT, failed};
 
 /// Initdata whose policy can be told from all others.
 const INITDATA: &str = r#"version = "0.1.0"

@@ -5,8 +5,8 @@ use end_to_end::side_by_side;
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Report, Scenario};
 
-use crate::overlay::{Overlay, workspace};
-use crate::property;
+use crate::systemd::overlay::{Overlay, workspace};
+use crate::systemd::property;
 
 /// What an owner writes. The time-out has the form that the agent reads.
 const AGENT_TOML: &str = r#""agent.toml" = '''

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use vm_harness::layout::hex;
 use vm_harness::{Guest, Report, Scenario, Scratch, despite_crash};
 
-use crate::overlay::{Overlay, UNITS, workspace};
+use crate::systemd::overlay::{Overlay, UNITS, workspace};
 
 /// For guests without systemd: the example, once for each cell.
 const INIT: &str = r#"

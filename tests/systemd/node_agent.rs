@@ -6,8 +6,8 @@ use anyhow::Result;
 use end_to_end::assert_tells;
 use vm_harness::{Program, Scenario};
 
-use crate::facts;
-use crate::overlay::{Overlay, UNITS, workspace};
+use crate::systemd::facts;
+use crate::systemd::overlay::{Overlay, UNITS, workspace};
 
 const UNIT: &str = "kata-configdev-agent.service";
 

@@ -7,7 +7,7 @@ use anyhow::Result;
 use end_to_end::{assert_tells, scratch_settings, site};
 use vm_harness::{Kernel, Scenario, node};
 
-use crate::overlay::{Overlay, workspace};
+use crate::systemd::overlay::{Overlay, workspace};
 
 /// After the agent's first pull.
 const LOOK: &str = r#"

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Scenario};
 
-use crate::overlay::{Overlay, workspace};
+use crate::systemd::overlay::{Overlay, workspace};
 
 const HUB: &str = "usr/local/bin/confidential-data-hub";
 const ATTESTATION_AGENT: &str = "usr/local/bin/attestation-agent";

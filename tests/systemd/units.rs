@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use end_to_end::assert_tells;
 use vm_harness::{Program, Scratch};
 
-use crate::overlay::{units, workspace};
+use crate::systemd::overlay::{units, workspace};
 
 /// The units with the paths of the real programs, and the agent's that they refer to, in a
 /// directory for systemd's own tools.

@@ -1,6 +1,11 @@
 //! A credential provider for tests; its first argument says how it behaves.
 
-#![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::zombie_processes,
+    reason = "test code"
+)]
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;

@@ -2,7 +2,7 @@
 //! files.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,7 +1,7 @@
 //! The copy of accepted initdata in memory, on a real loop device that somebody has read before.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,7 +1,7 @@
 //! What is done with initdata, from disk to directory, on machines made of plain files.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,7 +1,7 @@
 //! The program itself: arguments, exit codes, streams, and real block devices.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

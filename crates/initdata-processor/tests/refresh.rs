@@ -1,7 +1,7 @@
 //! A configuration disk that the host rewrites in a running guest.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,7 +1,7 @@
 //! The sandbox, tried from inside and looked at from outside; and the wait for late disks, in it.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::fs;
 use std::io;

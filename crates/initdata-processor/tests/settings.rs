@@ -1,7 +1,7 @@
 //! Further magics, another owner, and Kata's layout: what the guest image's author decides.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod machine;
+use crate::machine;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod command;
-#[path = "attach/sweep.rs"]
+use crate::command;
 mod sweep;
-#[path = "attach/wrapper.rs"]
 mod wrapper;
 
 use std::io::{BufRead, BufReader, Read};

@@ -7,10 +7,8 @@ use std::os::unix::fs::symlink;
 use command::{Folder, run, run_line, sha256sum};
 use config_image::Magic;
 
-mod cli {
-    mod check;
-}
-mod command;
+mod check;
+use crate::command;
 
 const VALID: &str = "\
 [extra-env]

@@ -5,28 +5,17 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
-#[path = "doctor/breaks.rs"]
 mod breaks;
-mod command;
-#[path = "doctor/docker_config.rs"]
+use crate::command;
 mod docker_config;
-#[path = "doctor/engine.rs"]
 mod engine;
-#[path = "doctor/journal.rs"]
 mod journal;
-#[path = "doctor/keys.rs"]
 mod keys;
-#[path = "doctor/leftovers.rs"]
 mod leftovers;
-#[path = "doctor/node.rs"]
 mod node;
-#[path = "doctor/refused.rs"]
 mod refused;
-#[path = "doctor/said.rs"]
 mod said;
-#[path = "doctor/timeouts.rs"]
 mod timeouts;
-#[path = "doctor/version.rs"]
 mod version;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod command;
-mod explain {
-    mod keys;
-    mod of_node;
-}
+use crate::command;
+mod keys;
+mod of_node;
 
 use command::{Folder, run};
 use serde_json::{Value, json};

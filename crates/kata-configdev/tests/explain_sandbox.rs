@@ -3,14 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "explain_sandbox/clouds.rs"]
 mod clouds;
-mod command;
-#[path = "explain_sandbox/like_the_wrapper.rs"]
+use crate::command;
 mod like_the_wrapper;
-#[path = "explain_sandbox/node.rs"]
 mod node;
-#[path = "explain_sandbox/report.rs"]
 mod report;
 
 use std::path::Path;

@@ -5,7 +5,7 @@
 
 use command::{Folder, Run, importer};
 
-mod command;
+use crate::command;
 
 const SECRETS: [&str; 1] = ["hunter2"];
 

@@ -6,7 +6,7 @@
 use command::{Folder, Run, importer, skip};
 use serde_json::Value;
 
-mod command;
+use crate::command;
 
 /// What the secrets of all inputs contain, plain and in base64.
 const SECRETS: [&str; 2] = ["hunter2", "aHVudGVyMi"];

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use command::{Folder, Run, importer, run};
 use puller_config::{DecryptionKey, Document, RegistryName};
 
-mod command;
+use crate::command;
 
 const PASSWORD: &str = "hunter2-password";
 

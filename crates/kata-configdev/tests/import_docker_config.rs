@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use command::{Folder, Run, importer, run};
 use puller_config::{Credentials, Document, Match, RegistryHost};
 
-mod command;
+use crate::command;
 
 /// In every password of these tests; the second is base64 of "u:hunter2-password".
 const SECRETS: [&str; 3] = ["hunter2", "dTpodW50ZXIyLXBhc3N3b3Jk", "aHVudGVyM"];

@@ -13,7 +13,7 @@ use puller_config::{Document, Match, RegistryHost};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
-mod command;
+use crate::command;
 
 /// What the secrets of all inputs contain, plain and in base64.
 const SECRETS: [&str; 2] = ["hunter2", "aHVudGVyMi"];

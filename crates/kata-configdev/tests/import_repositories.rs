@@ -5,7 +5,7 @@
 
 use command::{Folder, Run, importer};
 
-mod command;
+use crate::command;
 
 /// Who is asked for an image, in order, each as its URL up to the repository's name.
 fn asked(document: &str, image: &str) -> Vec<String> {

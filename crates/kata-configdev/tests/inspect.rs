@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod command;
-#[path = "inspect/guest.rs"]
+use crate::command;
 mod guest;
 #[path = "../../initdata-processor/tests/machine/mod.rs"]
 mod machine;

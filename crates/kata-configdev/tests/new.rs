@@ -6,7 +6,7 @@ use std::process::Command;
 
 use command::{Folder, Run, importer, run, skip};
 
-mod command;
+use crate::command;
 
 const SECRETS: [&str; 1] = ["hunter2"];
 

@@ -3,8 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod command;
-#[path = "policy/measured.rs"]
+use crate::command;
 mod measured;
 
 use std::process::Command;

@@ -6,14 +6,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "route/cdh.rs"]
 mod cdh;
-mod command;
-#[path = "route/documents.rs"]
+use crate::command;
 mod documents;
-#[path = "route/forecast.rs"]
 mod forecast;
-#[path = "route/world.rs"]
 mod world;
 
 use command::{Run, run};

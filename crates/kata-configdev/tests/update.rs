@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod command;
-#[path = "update/served.rs"]
+use crate::command;
 mod served;
 
 use std::fmt::Write as _;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod support;
+use crate::support;
 
 use std::os::unix::net::UnixListener;
 

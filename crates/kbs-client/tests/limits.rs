@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn proxies_of_the_environment_are_not_used() {
     let proxy = Server::always(reply("200 OK", "", "of the proxy"));
     let address = format!("http://127.0.0.1:{}", proxy.port);
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "proxies_of_the_environment_are_not_used"])
+        .args(["--exact", "limits::proxies_of_the_environment_are_not_used"])
         .env(AGAIN, "1")
         .envs(
             [
@@ -77,7 +77,7 @@ fn privileged_localhost_is_the_guest_whatever_the_hosts_file_says() {
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(hosts.path())
         .arg(std::env::current_exe().unwrap())
-        .arg("privileged_localhost_is_the_guest_whatever_the_hosts_file_says")
+        .arg("limits::privileged_localhost_is_the_guest_whatever_the_hosts_file_says")
         .env(AGAIN, "1")
         .output()
         .unwrap();

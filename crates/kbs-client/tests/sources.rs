@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod support;
+use crate::support;
 
 use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
 use puller_config::{ResourceSource, ResourceUri, Resources, Roots, SecretReference};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod support;
+use crate::support;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,7 +5,7 @@
     reason = "test code outside of test functions"
 )]
 
-mod support;
+use crate::support;
 
 use std::time::Instant;
 

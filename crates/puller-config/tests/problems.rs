@@ -2,11 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "problems/later_keys.rs"]
 mod later_keys;
-#[path = "problems/mirrors.rs"]
 mod mirrors;
-#[path = "problems/owner.rs"]
 mod owner;
 
 use puller_config::{

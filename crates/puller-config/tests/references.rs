@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-#[path = "references/keys.rs"]
 mod keys;
-#[path = "references/resources.rs"]
 mod resources;
 
 use puller_config::{

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod support;
+use crate::support;
 
 use registry_client::Patience;
 use support::{CONTENT, PASSWORD, USER, digest, entry, hasty, open, run, text};

@@ -6,7 +6,7 @@ use image_policy::ruling::Ruling;
 use image_policy::{Conditions, Policy};
 use oci_image::named::NamedReference;
 
-use crate::registry::{Signatures, data};
+use super::registry::{Signatures, data};
 
 /// The folder that stands for `{DIR}`; no path of this machine.
 pub(crate) const DIR: &str = "/recorded";

@@ -4,8 +4,8 @@ use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::asked::{DIR, ask};
-use crate::registry::{Place, Registry, Signatures};
+use super::asked::{DIR, ask};
+use super::registry::{Place, Registry, Signatures};
 
 pub(crate) const ONE: &str =
     "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
@@ -325,7 +325,7 @@ fn one_good_signature_is_enough_behind_many() {
 #[test]
 fn a_coco_policy_compares_the_repository() {
     let registry = Registry::recorded();
-    let key = std::fs::read_to_string(crate::registry::data("keys/cosign-a.pub")).unwrap();
+    let key = std::fs::read_to_string(super::registry::data("keys/cosign-a.pub")).unwrap();
     let requirement = json!([{"type": "sigstoreSigned", "keyData": key}]);
     let policy = json!({"default": requirement, "transports": {}}).to_string();
     let policy = Policy::parse(policy.as_bytes(), Dialect::Coco).unwrap();

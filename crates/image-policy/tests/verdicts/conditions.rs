@@ -5,9 +5,9 @@ use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::asked;
-use crate::attacks::signed;
-use crate::registry::{Place, Registry};
+use super::asked;
+use super::attacks::signed;
+use super::registry::{Place, Registry};
 
 /// The single manifest of most recorded images.
 const ONE: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";

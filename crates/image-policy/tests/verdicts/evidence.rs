@@ -8,7 +8,7 @@ use image_policy::Signature;
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
-use crate::registry::{Place, Registry};
+use super::registry::{Place, Registry};
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";

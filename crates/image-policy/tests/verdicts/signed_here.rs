@@ -8,9 +8,9 @@ use image_policy::{Conditions, Dialect, Found, Policy, Signature};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::asked::{DIR, ask};
-use crate::attacks::{ONE, signed};
-use crate::registry::{Signatures, data};
+use super::asked::{DIR, ask};
+use super::attacks::{ONE, signed};
+use super::registry::{Signatures, data};
 
 /// The certificate expired in 2020. It is the very key that the policy trusts, so that its bundle
 /// would hold if a certificate counted as its key.

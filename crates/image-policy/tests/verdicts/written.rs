@@ -6,7 +6,7 @@ use oci_image::named::NamedReference;
 use puller_config::RegistryHost;
 use serde_json::{Map, Value, json};
 
-use crate::evidence::{is_loose_base64, strict_base64};
+use super::evidence::{is_loose_base64, strict_base64};
 
 /// A policy as it is written; nothing where it is no JSON.
 pub(crate) struct Written(Value);

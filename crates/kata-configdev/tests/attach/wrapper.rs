@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::attach::{DOCUMENT, annotate, document_in, node};
 use crate::command::{Folder, SECRETS, run};
-use crate::{DOCUMENT, annotate, document_in, node};
 
 /// The wrapper with a QEMU that prints its arguments.
 fn wrapper(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {

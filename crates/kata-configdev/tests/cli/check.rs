@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use puller_config::MAX_PROBLEMS;
 
+use crate::cli::{INVALID, VALID};
 use crate::command::{Folder, run};
-use crate::{INVALID, VALID};
 
 #[test]
 fn check_shows_every_problem_with_its_line() {

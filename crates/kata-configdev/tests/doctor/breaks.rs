@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 
-use crate::node::{
+use crate::doctor::node::{
     ALLOWED, CONTAINERD, DOCUMENT, DROP_IN, HANDLER, MAIN, Node, QEMU, SETTINGS, WRAPPER,
 };
 

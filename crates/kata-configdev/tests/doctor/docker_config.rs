@@ -1,7 +1,7 @@
 //! The kubelet's own docker credentials, which guests do not have.
 
-use crate::doctor;
-use crate::node::{DOCUMENT, Node, SETTINGS};
+use crate::doctor::doctor;
+use crate::doctor::node::{DOCUMENT, Node, SETTINGS};
 
 const ID: &str = "kubelet-docker-config";
 

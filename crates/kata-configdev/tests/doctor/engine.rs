@@ -6,10 +6,10 @@ use std::os::unix::fs::symlink;
 use kata_configdev::settings::RULES;
 use test_command::Folder;
 
-use crate::breaks;
 use crate::command::run;
-use crate::doctor;
-use crate::node::{CONTAINERD, DROP_IN, HANDLER, MAIN, Node, SETTINGS};
+use crate::doctor::breaks;
+use crate::doctor::doctor;
+use crate::doctor::node::{CONTAINERD, DROP_IN, HANDLER, MAIN, Node, SETTINGS};
 
 /// A handler as Kata's packages have it: all main files in one directory, and no ConfigPath, which
 /// made every check of the container engine fall silent.

@@ -6,7 +6,7 @@ use std::process::Command;
 use test_command::{Folder, skip, skipped_without_root};
 
 use crate::command::PROGRAM;
-use crate::node::Node;
+use crate::doctor::node::Node;
 
 const JOURNALD: &str = "/usr/lib/systemd/systemd-journald";
 
@@ -148,7 +148,7 @@ fn the_document_of_a_sandbox_is_what_the_wrapper_gives_it() {
     ] {
         let node = Node::new();
         std::fs::create_dir(node.path("etc/kata-configdev/tenants")).unwrap();
-        node.put(crate::node::SETTINGS, settings_text);
+        node.put(crate::doctor::node::SETTINGS, settings_text);
         node.put(&format!("{bundle}/config.json"), &spec);
         let arguments = [
             "doctor",

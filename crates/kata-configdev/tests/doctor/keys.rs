@@ -1,7 +1,7 @@
 //! The keys of Kata that a drop-in may have.
 
-use crate::doctor;
-use crate::node::Node;
+use crate::doctor::doctor;
+use crate::doctor::node::Node;
 
 /// It said so of `initrd` and `guest_extension_images`, which Kata's own main files have in prose
 /// only.

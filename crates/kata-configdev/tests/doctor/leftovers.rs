@@ -5,8 +5,8 @@ use std::process::Command;
 
 use test_command::{skip, skipped_without_root};
 
-use crate::node::{DROP_IN, Node, SETTINGS};
-use crate::{doctor, matches, table};
+use crate::doctor::node::{DROP_IN, Node, SETTINGS};
+use crate::doctor::{doctor, matches, table};
 
 /// On the node itself, because only there all processes are seen: of a sandbox that one of them
 /// names, nothing is left over.

@@ -4,9 +4,9 @@ use std::process::Command;
 
 use test_command::skipped_without_root;
 
-use crate::breaks;
-use crate::doctor;
-use crate::node::{DROP_IN, Node, SETTINGS};
+use crate::doctor::breaks;
+use crate::doctor::doctor;
+use crate::doctor::node::{DROP_IN, Node, SETTINGS};
 
 /// What the command `config` refuses and doctor holds for a warning: it fails no sandbox, or only
 /// those whose pods want it.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::doctor;
-use crate::node::{KUBELET, MAIN, Node, SETTINGS};
+use crate::doctor::doctor;
+use crate::doctor::node::{KUBELET, MAIN, Node, SETTINGS};
 
 /// The time-outs stand in five files and have defaults in five programs.
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::command::PROGRAM;
-use crate::node::{Node, WRAPPER};
+use crate::doctor::node::{Node, WRAPPER};
 
 /// "Another build" was all that was said, and the wrapper cannot be asked by who must not start it.
 #[test]

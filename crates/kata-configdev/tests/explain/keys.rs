@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::command::{Folder, run};
-use crate::{DOCUMENT, explain, row};
+use crate::explain::{DOCUMENT, explain, row};
 
 /// The same choice as the puller's: the most specific table first, and no other repository's.
 #[test]

@@ -8,7 +8,7 @@ use crate::command::{Folder, run};
 #[test]
 fn without_a_document_it_is_the_one_of_the_settings() {
     let folder = Folder::new();
-    let document = folder.file("imagepuller.toml", super::super::DOCUMENT);
+    let document = folder.file("imagepuller.toml", super::DOCUMENT);
     folder.set_mode("imagepuller.toml", 0o600);
     let settings = folder.file("config.toml", format!("document = {document:?}\n"));
     let image = "registry.corp/app";

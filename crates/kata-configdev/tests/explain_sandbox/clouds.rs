@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::command::run;
-use crate::node::{Node, answer, of};
+use crate::explain_sandbox::node::{Node, answer, of};
 
 struct Cloud {
     /// The kubelet's file.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::command::run;
-use crate::node::{Node, REGISTRIES, of};
+use crate::explain_sandbox::node::{Node, REGISTRIES, of};
 
 /// The report and the image that a guest would read, side by side.
 #[test]

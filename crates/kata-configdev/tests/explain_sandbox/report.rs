@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::node::{Node, of};
+use crate::explain_sandbox::node::{Node, of};
 
 #[test]
 fn people_see_who_wins_and_why() {

@@ -10,8 +10,8 @@ use initdata::document::{MAX_ENTRIES, MAX_TOKENS};
 use initdata_processor::{Error, Initdata, line};
 use proptest::prelude::*;
 
-use crate::inspect;
-use crate::machine::{DOCUMENT, Machine, Platform, UNVERIFIED, gzip, initdata, raw};
+use crate::inspect::inspect;
+use crate::inspect::machine::{DOCUMENT, Machine, Platform, UNVERIFIED, gzip, initdata, raw};
 
 const HEAD: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n";
 

@@ -11,8 +11,8 @@ use config_image::{Magic, decode};
 use tempfile::TempDir;
 use test_command::wait_until;
 
-use crate::machine::{PASSWORD, broken, document, mount};
-use crate::process::get;
+use crate::installer::machine::{PASSWORD, broken, document, mount};
+use crate::installer::process::get;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 const WAITS: &str = "the secret kata/registries has not arrived on this node";

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, Machine, NOTHING_YET, SETTINGS, broken, document};
-use crate::process::{Watching, program, run};
+use crate::installer::machine::{DOCUMENT, Machine, NOTHING_YET, SETTINGS, broken, document};
+use crate::installer::process::{Watching, program, run};
 
 const CONFIG: &str = ".dockerconfigjson";
 const FILLED: &str = r#"{"auths":{"b.corp":{"username":"robot","password":"1"}}}"#;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
-use crate::process::{program, run};
+use crate::installer::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
+use crate::installer::process::{program, run};
 
 type Replaced = &'static [(&'static str, &'static str)];
 

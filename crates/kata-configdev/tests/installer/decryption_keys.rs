@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use puller_config::{DecryptionKey, Document};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, document, mode};
-use crate::process::{Watching, program, run};
+use crate::installer::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, document, mode};
+use crate::installer::process::{Watching, program, run};
 
 /// Made by OpenSSL, one key in two forms and another one.
 const PLAIN: &str = include_str!("../../../credential-sources/tests/data/decryption_keys/p256.pem");

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use puller_config::{Credentials, Document, MAX_REGISTRIES, RegistryHost};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, Machine, NOTHING_YET, PASSWORD, SETTINGS, broken, document, mode};
-use crate::process::{Watching, program, run};
+use crate::installer::machine::{
+    DOCUMENT, Machine, NOTHING_YET, PASSWORD, SETTINGS, broken, document, mode,
+};
+use crate::installer::process::{Watching, program, run};
 
 const KEY: &str = ".dockerconfigjson";
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use node_installer::{Options, install, uninstall};
 
-use crate::machine::{
+use crate::installer::machine::{
     DOCUMENT, MANIFEST, Machine, PASSWORD, SETTINGS, WRAPPER, document, mode, parse,
 };
 

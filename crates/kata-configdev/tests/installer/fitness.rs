@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use node_installer::{Error, Outcome, check, install};
 
-use crate::machine::{DROP_INS, Machine, SETTINGS, document, parse};
+use crate::installer::machine::{DROP_INS, Machine, SETTINGS, document, parse};
 
 const SNP: &str = "opt/kata/qemu-snp/configuration-qemu-snp.toml";
 const TDX: &str = "opt/kata/qemu-tdx/configuration-qemu-tdx.toml";

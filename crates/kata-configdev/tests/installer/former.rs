@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use node_installer::{Error, Outcome, install, uninstall};
 use rustix::fs::{FlockOperation, flock};
 
-use crate::machine::{MANIFEST, Machine, PASSWORD, document, parse};
-use crate::ownership::{as_the_chart, chart_text};
+use crate::installer::machine::{MANIFEST, Machine, PASSWORD, document, parse};
+use crate::installer::ownership::{as_the_chart, chart_text};
 
 /// The release's own document.
 const OWN: &str = "opt/kata-configdev/system/kata/default/etc/host-config/imagepuller.toml";

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use kata_configdev::settings::RULES;
 use node_installer::{Error, Options, Outcome, install, uninstall};
 
-use crate::machine::{
+use crate::installer::machine::{
     DOCUMENT, DROP_INS, MANIFEST, Machine, NOTHING_YET, PASSWORD, SETTINGS, WRAPPER, broken,
     document, mode, mount, parse,
 };

@@ -8,7 +8,7 @@ use node_installer::kata::look;
 use node_installer::{check, install};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, document, parse};
+use crate::installer::machine::{DROP_INS, Machine, SETTINGS, WRAPPER, document, parse};
 
 const GO: &str = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n# kernel_params = \"\"\n\
     [factory]\nenable_template = false\nvm_cache_number = 0\n[runtime]\nexperimental = []\n";

@@ -7,8 +7,8 @@ use std::process::Command;
 
 use test_command::wait_until;
 
-use crate::agent::{Agent, Node, PROGRAM, Sandbox};
-use crate::machine::document;
+use crate::installer::agent::{Agent, Node, PROGRAM, Sandbox};
+use crate::installer::machine::document;
 
 /// The commands of the page that name `what`.
 fn commands(what: &str) -> String {

@@ -8,10 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use node_installer::{Error, Options, Outcome, install, uninstall};
 
-use crate::machine::{
+use crate::installer::machine::{
     DOCUMENT, Machine, NOTHING_YET, PASSWORD, SETTINGS, broken, document, mode, parse,
 };
-use crate::ownership::{as_the_chart, chart_text, install_as_before};
+use crate::installer::ownership::{as_the_chart, chart_text, install_as_before};
 
 const OWN: &str = "opt/kata-configdev/system/kata";
 

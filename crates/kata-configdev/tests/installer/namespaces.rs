@@ -13,7 +13,9 @@ use node_installer::watch::{RESCAN, watch};
 use node_installer::{Options, Outcome, install, uninstall};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, DROP_INS, Machine, NOTHING_YET, SETTINGS, document, mode};
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, Machine, NOTHING_YET, SETTINGS, document, mode,
+};
 
 const NAMESPACES: &str = "opt/kata-configdev/default/etc/host-config/namespaces";
 const DOCUMENTS: &str = "opt/kata-configdev/default/etc/host-config/documents";

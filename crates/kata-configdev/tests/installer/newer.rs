@@ -6,7 +6,9 @@ use std::fs;
 use node_installer::{Error, Outcome, install, installation, uninstall};
 use serde_json::{Value, json};
 
-use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document};
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document,
+};
 
 /// A node where the list is as `change` makes it.
 fn node(change: impl Fn(&mut Value)) -> Machine {

@@ -14,7 +14,7 @@ use tracing::field::Field;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::machine::{MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
+use crate::installer::machine::{MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
 
 /// The wrapper of this version.
 const OURS: &str = env!("CARGO_BIN_EXE_kata-configdev-qemu");
@@ -148,7 +148,9 @@ fn stopped_at_each_write(node: &Arc<Node>, options: &Options) -> (Outcome, Vec<S
 /// neighbour without a subscriber reaches them first.
 fn with_node(name: &str, test: impl FnOnce(Arc<Node>)) {
     if !skipped_without_root("a root of its own") {
-        alone(&format!("order::{name}"), || test(Arc::new(Node::new())));
+        alone(&format!("installer::order::{name}"), || {
+            test(Arc::new(Node::new()))
+        });
     }
 }
 

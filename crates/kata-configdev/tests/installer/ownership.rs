@@ -11,7 +11,9 @@ use node_installer::watch::{RESCAN, watch};
 use node_installer::{Error, Options, install, uninstall};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse,
+};
 
 const PREFIX: &str = "prefix = \"/opt/kata-configdev\"";
 
@@ -247,7 +249,7 @@ fn a_move_that_is_killed_breaks_no_sandbox() {
         let mut machine = Machine::new();
         install_as_before(&machine);
         machine.mount_document(&document("one"));
-        let mut program = crate::process::program(&machine, "install");
+        let mut program = crate::installer::process::program(&machine, "install");
         fs::write(machine.path("installer.toml"), chart_text(&machine, "kata")).unwrap();
         program.stderr(std::process::Stdio::null());
         let mut process = program.spawn().unwrap();

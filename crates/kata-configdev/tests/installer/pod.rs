@@ -12,7 +12,7 @@ use kata_configdev::shared_image;
 use kata_configdev::shared_image::record::{self, Narrowed, Record};
 use puller_config::{Document, OnlyRegistries};
 
-use crate::machine::{DOCUMENT, Machine, SETTINGS, document, parse};
+use crate::installer::machine::{DOCUMENT, Machine, SETTINGS, document, parse};
 
 /// In a container the node is below a directory, and of its processes nothing is seen. What the
 /// records name are the node's own paths.

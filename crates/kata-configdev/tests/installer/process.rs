@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use test_command::{skipped_without_root, wait_until};
 
-use crate::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
+use crate::installer::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 

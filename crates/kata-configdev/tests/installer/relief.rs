@@ -9,8 +9,8 @@ use kata_configdev::settings::Settings;
 use puller_config::Document;
 use test_command::wait_until;
 
-use crate::agent::{Agent, Node, Sandbox};
-use crate::machine::document;
+use crate::installer::agent::{Agent, Node, Sandbox};
+use crate::installer::machine::document;
 
 /// In memory, where failures of plugins are remembered.
 const IN_MEMORY: &str = "/dev/shm";

@@ -9,8 +9,10 @@ use node_installer::{Error, Outcome, install, uninstall};
 use rustix::process::{Pid, Signal, kill_process};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse};
-use crate::process::program;
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document, parse,
+};
+use crate::installer::process::program;
 
 const WRAPPER_PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev-qemu");
 

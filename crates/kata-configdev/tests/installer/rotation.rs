@@ -9,9 +9,9 @@ use kata_configdev::settings::Settings;
 use puller_config::{Credentials, Document, Registries};
 use test_command::wait_until;
 
-use crate::agent::{Agent, Node, Sandbox};
-use crate::machine::{PASSWORD, document};
-use crate::process::get;
+use crate::installer::agent::{Agent, Node, Sandbox};
+use crate::installer::machine::{PASSWORD, document};
+use crate::installer::process::get;
 
 /// A file system in memory: answers are kept on no other.
 const IN_MEMORY: &str = "/dev/shm";

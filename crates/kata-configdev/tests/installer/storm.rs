@@ -18,8 +18,8 @@ use kata_configdev::shared_image;
 use kata_configdev::shared_image::record::{self, Hold, Record};
 use test_command::{skipped_without_root, wait_until};
 
-use crate::agent::{Agent, Node};
-use crate::machine::document;
+use crate::installer::agent::{Agent, Node};
+use crate::installer::machine::document;
 
 const SANDBOXES: usize = 24;
 const ROTATIONS: usize = 40;

@@ -4,9 +4,9 @@ use std::fs;
 
 use test_command::wait_until;
 
-use crate::agent::{Agent, Node};
-use crate::machine::document;
-use crate::process::get;
+use crate::installer::agent::{Agent, Node};
+use crate::installer::machine::document;
+use crate::installer::process::get;
 
 const TOLD: &str = "the set default is turned off on this node (";
 

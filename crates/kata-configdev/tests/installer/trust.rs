@@ -10,8 +10,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use test_command::{sha256sum, skipped_without_root};
 
-use crate::machine::{DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document};
-use crate::process::{program, run};
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, MANIFEST, Machine, SETTINGS, WRAPPER, document,
+};
+use crate::installer::process::{program, run};
 
 const VICTIM: &str = "etc/shadow";
 const PREFIX: &str = "opt/kata-configdev";

@@ -10,7 +10,7 @@ use std::thread;
 use node_installer::watch::{RESCAN, watch};
 use test_command::wait_until;
 
-use crate::machine::{DOCUMENT, DROP_INS, Machine, SETTINGS, WRAPPER, broken, document};
+use crate::installer::machine::{DOCUMENT, DROP_INS, Machine, SETTINGS, WRAPPER, broken, document};
 
 #[test]
 fn every_change_is_picked_up() {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::command::{Folder, SECRETS, run, run_line, sha256sum};
-use crate::{
+use crate::update::{
     LIMIT, NEW, OLD, attach, document_in, image_path, long_document, node, socket_path, update,
 };
 

@@ -3,9 +3,9 @@
 
 use std::ffi::OsString;
 
-use crate::node::{Node, PASSWORD};
-use crate::process::{WAITING_PROGRAM, Waiting};
-use crate::vectors::vector;
+use crate::wrapper::node::{Node, PASSWORD};
+use crate::wrapper::process::{WAITING_PROGRAM, Waiting};
+use crate::wrapper::vectors::vector;
 
 /// Keys of the settings, one line each.
 const NOTHING: &str = "";

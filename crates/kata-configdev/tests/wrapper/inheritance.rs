@@ -13,8 +13,8 @@ use config_image::Magic;
 use rustix::fs::{SealFlags, fcntl_get_seals};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::node::Node;
-use crate::process::{WAITING_PROGRAM, Waiting};
+use crate::wrapper::node::Node;
+use crate::wrapper::process::{WAITING_PROGRAM, Waiting};
 
 const O_ACCMODE: u32 = 0o3;
 const O_CLOEXEC: u32 = 0o2_000_000;
@@ -206,7 +206,7 @@ fn added(node: &Node, arguments: &[OsString]) -> Vec<OsString> {
     command.args(arguments);
     let waiting = Waiting::start(command);
     let found = waiting.arguments();
-    let memory = |descriptor: &crate::process::Descriptor| {
+    let memory = |descriptor: &crate::wrapper::process::Descriptor| {
         descriptor
             .target
             .starts_with("/memfd:imagepuller (deleted)")

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use config_image::{Magic, decode};
 
-use crate::node::Node;
-use crate::refusal::{SANDBOX, run};
+use crate::wrapper::node::Node;
+use crate::wrapper::refusal::{SANDBOX, run};
 
 const REASON: &str = "the secret kata/registries has not arrived on this node";
 

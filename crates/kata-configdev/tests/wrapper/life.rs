@@ -8,9 +8,9 @@ use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::shared_image::record::{self, Life, Record};
 use kata_configdev::sweep::{sweep, sweep_released};
 
-use crate::node::Node;
-use crate::process::{WAITING_PROGRAM, Waiting};
-use crate::refusal::SANDBOX;
+use crate::wrapper::node::Node;
+use crate::wrapper::process::{WAITING_PROGRAM, Waiting};
+use crate::wrapper::refusal::SANDBOX;
 
 const LONG: Duration = Duration::from_secs(3600);
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::node::Node;
-use crate::qemu::{QEMU, Qmp, installed, start};
-use crate::vectors::vector;
+use crate::wrapper::node::Node;
+use crate::wrapper::qemu::{QEMU, Qmp, installed, start};
+use crate::wrapper::vectors::vector;
 
 const MEMORY_BYTES: u64 = 64 << 20;
 

@@ -2,7 +2,7 @@
 
 use std::process::Output;
 
-use crate::node::{Node, PASSWORD};
+use crate::wrapper::node::{Node, PASSWORD};
 
 /// The arguments, each on a line; an empty one stays.
 const ECHO: &str = "#!/bin/sh\nprintf '%s\\n' \"$@\"\n";

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use crate::node::{ANNOTATION, Node};
-use crate::process::{WAITING_PROGRAM, Waiting};
+use crate::wrapper::node::{ANNOTATION, Node};
+use crate::wrapper::process::{WAITING_PROGRAM, Waiting};
 
 const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35"];
 

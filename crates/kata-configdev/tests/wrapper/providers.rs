@@ -13,8 +13,8 @@ use std::process::Output;
 use config_image::Magic;
 use puller_config::{Credentials, Document, Match, RegistryHost};
 
-use crate::node::{Node, PASSWORD};
-use crate::process::{WAITING_PROGRAM, Waiting};
+use crate::wrapper::node::{Node, PASSWORD};
+use crate::wrapper::process::{WAITING_PROGRAM, Waiting};
 
 /// What plugins know and nobody may see.
 const SECRET: &str = "hunter2-plugin";

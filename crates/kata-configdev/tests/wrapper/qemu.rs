@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
 
-use crate::node::Node;
-use crate::refusal::{SANDBOX, assert_refusal, sandbox};
+use crate::wrapper::node::Node;
+use crate::wrapper::refusal::{SANDBOX, assert_refusal, sandbox};
 use test_command::skip;
 
 pub const QEMU: &str = "/usr/bin/qemu-system-x86_64";

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
-use crate::node::{ANNOTATION, Node, PASSWORD};
-use crate::shims::{GoShim, Heard, PATIENCE};
+use crate::wrapper::node::{ANNOTATION, Node, PASSWORD};
+use crate::wrapper::shims::{GoShim, Heard, PATIENCE};
 
 pub const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35,accel=tcg"];
 

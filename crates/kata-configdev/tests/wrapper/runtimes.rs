@@ -10,11 +10,11 @@ use kata_configdev::refusal::tally;
 use puller_config::Document;
 use test_command::LIMIT;
 
-use crate::node::Node;
-use crate::qemu::{QEMU, installed};
-use crate::refusal::{SANDBOX, assert_refusal, run, sandbox};
-use crate::shims::{GoShim, Heard, PATIENCE, rust_shim};
-use crate::vectors::{CHANGED, vector};
+use crate::wrapper::node::Node;
+use crate::wrapper::qemu::{QEMU, installed};
+use crate::wrapper::refusal::{SANDBOX, assert_refusal, run, sandbox};
+use crate::wrapper::shims::{GoShim, Heard, PATIENCE, rust_shim};
+use crate::wrapper::vectors::{CHANGED, vector};
 
 /// What tells the Rust runtime's command lines from all others.
 const RUST_SANDBOX: [&str; 4] = [

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use command_fds::{CommandFdExt, FdMapping};
 use serde_json::Value;
 
-use crate::node::Node;
+use super::node::Node;
 
 /// So long a test waits for what a runtime waits for without a limit.
 pub const PATIENCE: Duration = Duration::from_secs(20);

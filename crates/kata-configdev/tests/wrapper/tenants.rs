@@ -9,8 +9,8 @@ use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::shared_image::record;
 use serde_json::{Map, Value, json};
 
-use crate::node::{ANNOTATION, Node};
-use crate::refusal::{SANDBOX, assert_refusal, run, sandbox};
+use crate::wrapper::node::{ANNOTATION, Node};
+use crate::wrapper::refusal::{SANDBOX, assert_refusal, run, sandbox};
 
 const CONTAINERD: &str = "io.kubernetes.cri.sandbox-namespace";
 const CRIO: &str = "io.kubernetes.pod.namespace";

@@ -17,8 +17,8 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use sha2::{Digest, Sha256, Sha384};
 use vm_harness::vector::{self, Vector};
 
-use crate::node::Node;
-use crate::process::{Descriptor, WAITING_PROGRAM, Waiting};
+use crate::wrapper::node::Node;
+use crate::wrapper::process::{Descriptor, WAITING_PROGRAM, Waiting};
 
 /// VMs that are no sandbox's own: `factory.rs` says what they get.
 const FACTORY: [&str; 3] = ["go-template", "go-template-clone", "go-vmcache"];

@@ -3,7 +3,7 @@
 
 use puller_config::{Checked, Document, Problems};
 
-use crate::ROOT;
+use crate::problems::ROOT;
 
 /// How a document of one of the two is read.
 type Read = fn(&[u8]) -> Result<Checked, Problems>;

@@ -2,7 +2,7 @@
 
 use puller_config::{Document, MAX_CERTIFICATES};
 
-use crate::{ROOT, entry};
+use crate::problems::{ROOT, entry};
 
 #[test]
 fn roots_and_mirrors_are_checked_by_key() {

@@ -7,7 +7,7 @@ use puller_config::{
     SecretReference,
 };
 
-use crate::{HOST, SEALED, checked, exposed, problems};
+use crate::references::{HOST, SEALED, checked, exposed, problems};
 
 #[test]
 fn decryption_keys_are_read_from_a_list_or_a_text() {

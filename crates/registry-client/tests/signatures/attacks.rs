@@ -9,7 +9,7 @@ use registry_client::Patience;
 use serde_json::json;
 use test_http::{Answer, SILENCE, Server};
 
-use crate::shelf::{
+use crate::signatures::shelf::{
     SIMPLE, Shelf, asked, digest_of, fallback_tag, find, flood, index, manifest, referrers,
     signature_tag,
 };
@@ -69,7 +69,7 @@ fn of_ten_thousand_signatures_few_are_fetched() {
     let want: Vec<_> = want.map(|number| format!("payload {number}")).collect();
     assert_eq!(found, want);
     assert_eq!(asked(&server).len(), MAX_SIGNATURES + 3);
-    let found = crate::shelf::signatures(&server, &hasty()).unwrap();
+    let found = crate::signatures::shelf::signatures(&server, &hasty()).unwrap();
     assert_eq!(found.left_out, 10_000 - MAX_SIGNATURES);
 }
 
@@ -85,7 +85,7 @@ fn one_payload_is_fetched_once() {
     };
     let layers: Vec<_> = (0..40).map(signature).collect();
     let server = shelf.text(signature_tag(), &manifest(&layers)).serve();
-    let found = crate::shelf::signatures(&server, &hasty()).unwrap();
+    let found = crate::signatures::shelf::signatures(&server, &hasty()).unwrap();
     assert_eq!((found.kept.len(), asked(&server).len()), (40, 4));
 }
 

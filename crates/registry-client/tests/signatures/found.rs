@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use image_policy::Signature;
 use oci_image::digest::Digest;
 
-use crate::recorded;
-use crate::registry::{EVERYWHERE, Registry};
+use crate::signatures::recorded;
+use crate::signatures::registry::{EVERYWHERE, Registry};
 
 /// A signature as something to compare; a layer without one is none.
 pub(crate) fn comparable(signature: Signature) -> Option<(Vec<u8>, String)> {

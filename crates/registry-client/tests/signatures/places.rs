@@ -8,7 +8,7 @@ use registry_client::Patience;
 use serde_json::json;
 use test_http::{Answer, Server};
 
-use crate::shelf::{
+use crate::signatures::shelf::{
     INDEX, MANIFEST, Shelf, asked, digest_of, fallback_tag, find, index, manifest, referrers,
     signature_tag,
 };

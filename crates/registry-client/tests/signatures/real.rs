@@ -6,10 +6,10 @@ use test_http::pki::Authority;
 use vm_harness::process::run_checked;
 use vm_harness::{Registry, Scratch};
 
-use crate::found::comparable;
-use crate::recorded;
-use crate::registry::EVERYWHERE;
-use crate::shelf::{INDEX, MANIFEST, digest_of};
+use crate::signatures::found::comparable;
+use crate::signatures::recorded;
+use crate::signatures::registry::EVERYWHERE;
+use crate::signatures::shelf::{INDEX, MANIFEST, digest_of};
 use crate::support::{PASSWORD, USER, entry, once, open_named, run};
 
 /// By whom it was signed, and how many signatures there are.

@@ -14,9 +14,9 @@ use registry_client::registry::Registry as Client;
 use serde_json::{Value, json};
 use test_http::{Answer, Server};
 
-use crate::recorded;
-pub(crate) use crate::recorded::{Place, Seen, Signatures, data, further_rows, rows};
-use crate::shelf::{BUNDLE, INDEX};
+use crate::signatures::recorded;
+pub(crate) use crate::signatures::recorded::{Place, Seen, Signatures, data, further_rows, rows};
+use crate::signatures::shelf::{BUNDLE, INDEX};
 use crate::support::{hasty, plain, run};
 
 /// Every place that was recorded.

@@ -3,10 +3,10 @@
 
 use image_policy::Signature;
 
+use super::super::Difference;
+use super::super::evidence::{with_der, with_strict_base64};
+use super::super::registry::{Place, Seen};
 use super::Row;
-use crate::Difference;
-use crate::evidence::{with_der, with_strict_base64};
-use crate::registry::{Place, Seen};
 
 pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
     Difference {

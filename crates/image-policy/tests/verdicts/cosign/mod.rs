@@ -6,9 +6,9 @@ use image_policy::{Conditions, Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use crate::evidence::Evidence;
-use crate::registry::{Place, Registry, Seen, data, further_rows, rows};
-use crate::{Judged, Tally};
+use super::evidence::Evidence;
+use super::registry::{Place, Registry, Seen, data, further_rows, rows};
+use super::{Judged, Tally};
 
 mod differences;
 

@@ -4,10 +4,10 @@
 
 use oci_image::named::NamedReference;
 
+use super::super::Difference;
+use super::super::evidence::{with_der, with_strict_base64};
+use super::super::registry::Seen;
 use super::{ALL, Row, View, verdict_of};
-use crate::Difference;
-use crate::evidence::{with_der, with_strict_base64};
-use crate::registry::Seen;
 
 pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
     Difference {

@@ -4,11 +4,11 @@ use image_policy::{Dialect, Policy};
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
-use crate::asked::{DIR, ask, ask_resolved};
-use crate::evidence::Evidence;
-use crate::registry::{Place, Registry, Seen, further_rows, rows};
-use crate::written::Written;
-use crate::{Judged, Tally};
+use super::asked::{DIR, ask, ask_resolved};
+use super::evidence::Evidence;
+use super::registry::{Place, Registry, Seen, further_rows, rows};
+use super::written::Written;
+use super::{Judged, Tally};
 
 mod differences;
 

@@ -1,7 +1,7 @@
 //! What is wrong with the kubelet's files.
 
 use super::Break;
-use crate::node::{KUBELET, SETTINGS};
+use crate::doctor::node::{KUBELET, SETTINGS};
 
 pub const BREAKS: &[(&str, Break)] = &[
     ("timeout-kubelet-first", |node| node.remove(KUBELET)),

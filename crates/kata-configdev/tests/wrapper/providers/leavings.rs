@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Plugins, SANDBOX, answer, user};
-use crate::process::Waiting;
+use crate::wrapper::process::Waiting;
 
 /// A plugin starts a process in a session of its own, which went on as a child of QEMU.
 #[test]

@@ -14,8 +14,6 @@ mod places;
 mod real;
 mod registry;
 mod shelf;
-#[path = "../support/mod.rs"]
-mod support;
 
 // What programs said of the recorded images, judged here with what `registry` fetches.
 #[path = "../../../image-policy/tests/verdicts/asked.rs"]

@@ -1,0 +1,8 @@
+//! One program with all integration tests of this crate: linking one for each file takes minutes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod bounded;
+mod json;
+mod shown;
+mod toml;

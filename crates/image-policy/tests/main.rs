@@ -1,0 +1,9 @@
+//! One program with all integration tests of this crate: linking one for each file takes minutes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod conditions;
+mod grammar;
+mod host_writes;
+mod ruling;
+mod verdicts;

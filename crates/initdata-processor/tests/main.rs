@@ -1,0 +1,14 @@
+//! One program with all integration tests of this crate: linking one for each file takes minutes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod check_image;
+mod configuration;
+mod copy;
+mod initdata;
+mod internal_error;
+mod machine;
+mod program;
+mod refresh;
+mod sandbox;
+mod settings;

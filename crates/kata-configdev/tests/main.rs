@@ -1,0 +1,28 @@
+//! One program with all integration tests of this crate: linking one for each file takes minutes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod attach;
+mod cli;
+mod command;
+mod config;
+mod credential_provider;
+mod doctor;
+mod explain;
+mod explain_sandbox;
+mod further_disks;
+mod import_by_namespace;
+mod import_containerd;
+mod import_decryption_secret;
+mod import_docker_config;
+mod import_registry_files;
+mod import_repositories;
+mod inspect;
+mod install;
+mod installer;
+mod new;
+mod policy;
+mod provided_attach;
+mod route;
+mod update;
+mod wrapper;

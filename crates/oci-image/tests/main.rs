@@ -1,0 +1,10 @@
+//! One program with all integration tests of this crate: linking one for each file takes minutes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
+
+mod encryption;
+mod manifest;
+mod pins;
+mod platform;
+mod reference;
+mod search;
