@@ -157,12 +157,6 @@ pub fn nth_refusal(report: &Report, number: &str) -> Result<String> {
     Ok(error)
 }
 
-/// The lines of the wrapper's settings that give a guest a scratch disk of this size.
-#[must_use]
-pub fn scratch_settings(run_root: &Path, disks: &Path, size: &str) -> String {
-    format!("run-root = {run_root:?}\n[scratch]\nsize = {size:?}\ndirectory = {disks:?}\n")
-}
-
 /// Fails with the whole text where `text` lacks one of `words`.
 ///
 /// # Panics

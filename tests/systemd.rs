@@ -8,7 +8,6 @@ mod agent_config;
 mod agents;
 mod node_agent;
 mod overlay;
-mod scratch;
 mod stock_agent;
 mod units;
 

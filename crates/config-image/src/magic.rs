@@ -16,8 +16,6 @@ impl Magic {
     pub const INITDATA: Self = Self(*b"initdata");
     /// The image puller's configuration, covered by nothing.
     pub const IMAGEPULLER: Self = Self(*b"imgpullr");
-    /// A disk for the guest's own use, empty but for these bytes.
-    pub const SCRATCH: Self = Self(*b"kcscrtch");
 
     /// Makes a magic of `bytes`.
     ///

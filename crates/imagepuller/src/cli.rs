@@ -28,7 +28,6 @@ mod status;
 mod store;
 
 pub use request::DEFAULT_SOCKET;
-pub use serve::SCRATCH_TIMEOUT;
 
 /// A program of this name is the hub to whoever starts it.
 const HUB_NAME: &str = "confidential-data-hub";

@@ -132,9 +132,6 @@ pub enum Error {
     /// The mirror failed, and so did the registry behind it.
     #[error("every source failed: {}", each(.0))]
     Sources(Vec<(String, Arc<Error>)>),
-    /// The host gave a disk for images that cannot be used.
-    #[error("the scratch disk cannot be used: {0}")]
-    Scratch(String),
     /// The image store's file system does not come.
     #[error(
         "nothing is mounted at {path} after {seconds} s, and --store-mount wants a file system there",
@@ -263,7 +260,6 @@ impl Error {
                 .map_or(Kind::Internal, |(_, error)| error.kind()),
             Self::Store(_)
             | Self::StoreMount { .. }
-            | Self::Scratch(_)
             | Self::Clock { .. }
             | Self::Socket { .. }
             | Self::Internal(_) => Kind::Internal,

@@ -36,14 +36,13 @@ pub enum Route {
 pub enum Own {
     /// This process.
     Here(mpsc::Sender<Socket>),
-    /// The process that listens there: it may end, and takes at most so long to come back, or to
-    /// begin.
-    At(PathBuf, Duration),
+    /// The process that listens there, which may end and come back.
+    At(PathBuf),
 }
 
 /// How long a program may take to come back before its calls are given up: longer would also hold
 /// up the other calls of the same caller.
-pub const RESTART: Duration = Duration::from_secs(20);
+const RESTART: Duration = Duration::from_secs(20);
 
 /// Who has a hub's other services.
 #[derive(Clone, Debug)]

@@ -16,10 +16,9 @@ use std::process::Command;
 
 use futures_util::future::join_all;
 
-use crate::cli::SCRATCH_TIMEOUT;
 use crate::error::Error;
 use crate::forward::front::Front;
-use crate::forward::{Others, Own, RESTART};
+use crate::forward::{Others, Own};
 use crate::hub::configuration::Moved;
 use crate::hub::program::Program;
 use crate::hub::settings::Settings;
@@ -60,12 +59,7 @@ pub async fn serve(
             (Address::fixed(SOCKET), Others::Absent(reason))
         }
     };
-    let mut restart = RESTART;
     if let Some(arguments) = settings.serve {
-        // It listens when its disk is made, or cannot be.
-        if arguments.iter().any(|argument| argument == "--scratch") {
-            restart += SCRATCH_TIMEOUT;
-        }
         let mut command = Command::new(std::env::current_exe().map_err(internal)?);
         let listen = format!("unix:{}", settings.puller.display());
         // By the name of the hub, which a copy of it has, it would be this command again.
@@ -73,7 +67,7 @@ pub async fn serve(
         command.args(["serve", "--listen", &listen]).args(arguments);
         programs.push(Program::new("the image puller", command));
     }
-    let mut front = Front::of_others(Own::At(settings.puller, restart), others);
+    let mut front = Front::of_others(Own::At(settings.puller), others);
     front.serve(Listening::bind(&socket)?)?;
     notify::ready([socket.path()].into_iter());
     let kept = async {

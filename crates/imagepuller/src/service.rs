@@ -61,8 +61,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 pub struct Settings {
     /// Directory for layers.
     pub store: PathBuf,
-    /// Why the store's disk cannot be used, which each call is answered with.
-    pub scratch_fault: Option<String>,
     /// How many layers of one image are fetched and unpacked at once.
     pub layers_at_once: u32,
     /// How long a registry is waited for, and how often; the time of a whole pull is its caller's.

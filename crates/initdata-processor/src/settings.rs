@@ -93,9 +93,6 @@ pub enum SettingsError {
     /// The measured document's own magic.
     #[error("[files]: \"initdata\" is the measured document, whose files are fixed")]
     Initdata,
-    /// The magic of the scratch disk, which the puller overwrites.
-    #[error("[files]: \"kcscrtch\" is the scratch disk, which holds no file")]
-    Scratch,
     /// A value in `[files]` cannot be the file's name.
     #[error("[files]: \"{0}\" cannot be the name of a file below /run/insecure-cfg: {1}")]
     File(String, &'static str),
@@ -244,9 +241,6 @@ impl Target {
         if magic == Magic::INITDATA {
             return Err(SettingsError::Initdata);
         }
-        if magic == Magic::SCRATCH {
-            return Err(SettingsError::Scratch);
-        }
         Self::new(magic, file).ok_or_else(|| {
             SettingsError::File(
                 shown(file).to_string(),
@@ -305,7 +299,6 @@ mod tests {
             ("[files]\ntoolong99 = \"x\"", "eight visible"),
             ("[files]\n\"has spac\" = \"x\"", "eight visible"),
             ("[files]\ninitdata = \"x\"", "measured"),
-            ("[files]\nkcscrtch = \"x\"", "scratch disk"),
             ("[files]\ntimesync = 1", "plain file name"),
             ("[files]\ntimesync = \"\"", "plain file name"),
             ("[files]\ntimesync = \"../x\"", "plain file name"),

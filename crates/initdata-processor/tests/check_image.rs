@@ -141,7 +141,6 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     let owner_drop_in = fs::read_to_string(deploy().join("optional/owner.conf")).unwrap();
     let refresh = unit("initdata-processor-refresh@.service");
     let refresh_drop_in = format!("{refresh}.d/owner.conf");
-    let scratch = unit("imagepuller.service.d/scratch.conf");
     let agent_unit = unit("kata-agent.service");
     let relaxed = format!("{processor}.d/60-policy.conf");
     let measured = fs::read_to_string(deploy().join("optional/agent-config.conf")).unwrap();
@@ -153,7 +152,6 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
         "/usr/bin/kata-agent -c /etc/agent.toml",
     ]
     .map(starts);
-    let scratch_script = script.replace("\nscratch=\n", "\nscratch=--scratch\n");
     let copy = Some("accepted-disk = \"copy\"");
     let front = [
         (FRONT_UNIT, Some(FRONT)),
@@ -365,24 +363,6 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             0,
             &["warning: CONFIG_VIRTIO_BLK", "warning: CONFIG_BLK_DEV_SD"],
         ),
-        (
-            &[(
-                &scratch,
-                Some("[Service]\nExecStart=/usr/bin/imagepuller serve --scratch\n"),
-            )],
-            "",
-            65,
-            &[
-                "cryptsetup",
-                "dmsetup",
-                "mkfs.xfs",
-                "DM_CRYPT",
-                "DM_INTEGRITY",
-                "XTS",
-                "AUTHENC",
-                "XFS",
-            ],
-        ),
         // Without systemd.
         (
             &[(&agent_unit, None)],
@@ -399,24 +379,6 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             "",
             0,
             &[],
-        ),
-        (
-            &[
-                (&agent_unit, None),
-                ("init", Some(&scratch_script)),
-                ("usr/sbin/cryptsetup", Some("")),
-                ("usr/sbin/mkfs.xfs", Some("")),
-                (
-                    "boot/config-6",
-                    Some(&format!(
-                        "{CONFIG}CONFIG_DM_CRYPT=y\nCONFIG_DM_INTEGRITY=y\nCONFIG_CRYPTO_XTS=y\n\
-                        CONFIG_CRYPTO_AUTHENC=y\nCONFIG_XFS_FS=y\n"
-                    )),
-                ),
-            ],
-            "",
-            65,
-            &["error: dmsetup: there is no such program"],
         ),
         (
             &[

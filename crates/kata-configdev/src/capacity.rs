@@ -1,7 +1,6 @@
 //! How large an image is made, so that a longer document can take its place while the VM runs.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
 use config_image::SECTOR_BYTES;
@@ -62,21 +61,11 @@ impl FromStr for Capacity {
     }
 }
 
-impl TryFrom<u64> for Capacity {
-    type Error = InvalidCapacity;
-
-    fn try_from(bytes: u64) -> Result<Self, InvalidCapacity> {
-        Self::of_bytes(bytes)
-    }
-}
-
-/// The bytes that a text such as `512`, `64K` or `8G` means.
-pub(crate) fn bytes_of(text: &str) -> Option<u64> {
+/// The bytes that a text such as `512`, `64K` or `1M` means.
+fn bytes_of(text: &str) -> Option<u64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1 << 10),
         b'M' => (&text[..text.len() - 1], 1 << 20),
-        b'G' => (&text[..text.len() - 1], 1 << 30),
-        b'T' => (&text[..text.len() - 1], 1 << 40),
         _ => (text, 1),
     };
     // `parse` would also take a sign.
@@ -87,31 +76,28 @@ pub(crate) fn bytes_of(text: &str) -> Option<u64> {
 
 impl<'de> Deserialize<'de> for Capacity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(BytesOrText(PhantomData))
+        deserializer.deserialize_any(BytesOrText)
     }
 }
 
 /// Takes a size that is written as a number of bytes, or as a text with a unit.
-pub(crate) struct BytesOrText<T>(pub(crate) PhantomData<T>);
+struct BytesOrText;
 
-impl<T> Visitor<'_> for BytesOrText<T>
-where
-    T: FromStr<Err: fmt::Display> + TryFrom<u64, Error: fmt::Display>,
-{
-    type Value = T;
+impl Visitor<'_> for BytesOrText {
+    type Value = Capacity;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a number of bytes or a text such as \"64K\"")
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Capacity, E> {
         text.parse().map_err(E::custom)
     }
 
-    fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<T, E> {
+    fn visit_i64<E: serde::de::Error>(self, bytes: i64) -> Result<Capacity, E> {
         // No size is as large as what takes the place of a negative number.
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        T::try_from(bytes).map_err(E::custom)
+        Capacity::of_bytes(bytes).map_err(E::custom)
     }
 }
 

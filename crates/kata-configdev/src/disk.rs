@@ -70,20 +70,20 @@ impl Device {
         Some(Self { driver, bus })
     }
 
-    /// The value of `-device` for the block node `name`, with that id and serial, and with what
-    /// else it has in `more`.
+    /// The value of `-device` for the block node `name`, with that id and serial.
     ///
     /// The properties are those of Kata's own virtio-blk disks. Neither `iommu_platform` nor
     /// `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
     /// and later) itself turns both on for every virtio device, and without it the guest may use
-    /// the disk as it uses Kata's own.
-    pub(crate) fn properties(self, name: &str, more: &str) -> String {
+    /// the disk as it uses Kata's own. One queue: the guest reads a few sectors once, and QEMU
+    /// would otherwise make one for each virtual CPU.
+    fn properties(self, name: &str) -> String {
         let bus = self
             .bus
             .map(|bus| format!(",bus={bus}"))
             .unwrap_or_default();
         format!(
-            "{},id={name},drive={name},serial={name},config-wce=off{more}{bus}",
+            "{},id={name},drive={name},serial={name},config-wce=off,num-queues=1{bus}",
             self.driver
         )
     }
@@ -173,9 +173,7 @@ impl Disk {
         arguments.push("-blockdev".into());
         arguments.push(OsString::from_vec(node));
         arguments.push("-device".into());
-        // One queue: the guest reads a few sectors once, and QEMU would otherwise make one for each
-        // virtual CPU.
-        arguments.push(self.device.properties(name, ",num-queues=1").into());
+        arguments.push(self.device.properties(name).into());
         arguments
     }
 
@@ -195,7 +193,7 @@ impl Disk {
 }
 
 /// Lets a descriptor pass an `exec`.
-pub(crate) fn pass_on(file: impl AsFd) -> Result<(), Errno> {
+fn pass_on(file: impl AsFd) -> Result<(), Errno> {
     let flags = fcntl_getfd(&file)?;
     fcntl_setfd(file, flags - FdFlags::CLOEXEC)
 }

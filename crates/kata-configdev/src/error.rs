@@ -13,7 +13,6 @@ use crate::host_file::{MORE_FILES, is_out_of_files};
 use crate::only::OnlyError;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
-use crate::scratch_disk::ScratchError;
 use crate::settings::SettingsError;
 use crate::shared_image::SharedImageError;
 
@@ -83,9 +82,6 @@ pub enum SandboxError {
     /// The image of the transport `file` cannot be written or removed.
     #[error(transparent)]
     SharedImage(#[from] SharedImageError),
-    /// There is no scratch disk for the sandbox.
-    #[error(transparent)]
-    Scratch(#[from] ScratchError),
     /// The image does not get into an anonymous file.
     #[error("put the configuration image into memory: {0}")]
     Memory(io::Error),
@@ -129,9 +125,7 @@ impl SandboxError {
             | Self::WrapperTransport(_)
             | Self::ServerNeeded => exit::DATA,
             Self::SandboxId(_) => exit::USAGE,
-            Self::SharedImage(_) | Self::Scratch(_) | Self::LoopDevice(_) | Self::Exec { .. } => {
-                exit::UNAVAILABLE
-            }
+            Self::SharedImage(_) | Self::LoopDevice(_) | Self::Exec { .. } => exit::UNAVAILABLE,
             Self::Memory(_) => exit::INTERNAL,
         }
     }
@@ -150,7 +144,7 @@ impl SandboxError {
                 "document"
             }
             Self::Machine(_) | Self::SandboxId(_) => "machine",
-            Self::FurtherDisk(_) | Self::Scratch(_) => "disk",
+            Self::FurtherDisk(_) => "disk",
             Self::SharedImage(_) | Self::Memory(_) | Self::LoopDevice(_) => "node",
         }
     }
@@ -194,7 +188,6 @@ impl SandboxError {
             Self::Pack(_) => "remove entries and certificates that no pod needs from the document",
             Self::SandboxId(_) => "start the sandbox with an id of that form",
             Self::SharedImage(error) => error.remedy(),
-            Self::Scratch(error) => error.remedy(),
             Self::Memory(error) if is_out_of_files(error) => MORE_FILES,
             Self::Memory(_) => "look at the node's free memory and its log",
             Self::LoopDevice(_) => {

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::host_file::{FileError, FileFault, HostFile};
 use crate::settings::Settings;
-use crate::{capacity, disk, scratch_disk};
+use crate::{capacity, disk};
 
 /// The most of them. A guest's settings take 16; each is a device of the VM. Free to change.
 pub const MAX_DISKS: usize = 8;
@@ -31,8 +31,8 @@ pub enum InvalidMagic {
     /// It is no magic.
     #[error("a magic is eight visible ASCII characters")]
     NoMagic,
-    /// It is initdata's, the image puller's or the scratch disk's.
-    #[error("this magic has a fixed meaning; initdata, imgpullr and kcscrtch are no further disks")]
+    /// It is initdata's or the image puller's.
+    #[error("this magic has a fixed meaning; initdata and imgpullr are no further disks")]
     Reserved,
 }
 
@@ -51,7 +51,7 @@ impl FromStr for FurtherMagic {
         let bytes = text.as_bytes().try_into();
         let magic = bytes.ok().and_then(|bytes| Magic::new(bytes).ok());
         match magic.ok_or(InvalidMagic::NoMagic)? {
-            Magic::INITDATA | Magic::IMAGEPULLER | Magic::SCRATCH => Err(InvalidMagic::Reserved),
+            Magic::INITDATA | Magic::IMAGEPULLER => Err(InvalidMagic::Reserved),
             magic => Ok(Self(magic)),
         }
     }
@@ -133,11 +133,11 @@ impl FurtherDisk {
             && serial
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        if !is_id || [disk::NAME, "initdata", scratch_disk::NAME].contains(&serial.as_str()) {
+        if !is_id || [disk::NAME, "initdata"].contains(&serial.as_str()) {
             return Err(
                 "serial: expected at most 20 letters, digits, \".\", \"_\" or \"-\", a \
-                letter first, and not initdata, imagepuller or imagepuller-scratch; without \
-                one the magic itself must be so"
+                letter first, and not initdata or imagepuller; without one the magic itself \
+                must be so"
                     .into(),
             );
         }

@@ -21,7 +21,7 @@
 //!   gets. [`only`]: which registries that is for. [`host_file`]: how a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it; `orphans`: what they leave
 //!   running. [`sandbox_document`]: the result, packed. [`disk`]: QEMU's arguments for it.
-//!   [`further_disk`]: disks with other magics. [`scratch_disk`]: a disk for the guest's own use.
+//!   [`further_disk`]: disks with other magics.
 //!   [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start. [`obstacle`]: whether any could.
 //!
@@ -70,7 +70,6 @@ pub mod refusal;
 pub mod sandbox_document;
 pub mod sandbox_id;
 pub mod sandbox_spec;
-pub mod scratch_disk;
 pub mod settings;
 pub mod shared_image;
 pub mod sweep;

@@ -13,7 +13,6 @@ mod only;
 mod qemu;
 mod rules;
 mod salvage;
-mod scratch;
 mod text;
 
 use std::collections::BTreeMap;
@@ -30,7 +29,6 @@ pub(crate) use kubelet_files::{FLAG_FILES as KUBELET_FLAG_FILES, find as kubelet
 pub use only::{MAX_ONLY, NamespaceSettings};
 pub use qemu::Qemu;
 pub use rules::RULES;
-pub use scratch::{Scratch, ScratchSize};
 
 use puller_config::{NodeError, OnlyRegistries};
 
@@ -99,8 +97,6 @@ pub struct Settings {
     /// The guests of this node pull their images themselves, so that somebody reads a refusal that
     /// stands on a disk.
     pub guest_pull: bool,
-    /// Disks that guests keep unpacked images on.
-    pub scratch: Scratch,
     /// Further disks, by magic.
     pub disks: BTreeMap<FurtherMagic, FurtherDisk>,
 }
@@ -124,7 +120,6 @@ impl Default for Settings {
             credential_providers: CredentialProviders::default(),
             refuse: Refuse::default(),
             guest_pull: false,
-            scratch: Scratch::default(),
             disks: BTreeMap::new(),
         }
     }

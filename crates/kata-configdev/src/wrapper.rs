@@ -19,7 +19,6 @@ use crate::refusal::{Refusal, Refuse, monitor, tally};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::{Pod, WithoutSpec};
-use crate::scratch_disk::ScratchDisk;
 use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
 use crate::shared_image::record::{self, Hold, Record};
@@ -102,7 +101,7 @@ fn become_qemu(
             .of_machine(invocation.machine.as_deref());
         refuse_self(qemu)?;
         tell_off(&salvaged, qemu, invocation);
-        return execute(qemu, arguments, std::iter::empty(), None);
+        return execute(qemu, arguments, std::iter::empty());
     }
     // Faulty settings are refused in the way that they still name.
     *settings = salvaged.settings;
@@ -119,30 +118,24 @@ fn become_qemu(
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let bundle = Path::new(".");
-    // The scratch disk first: it goes away by itself.
     let made = read.and_then(|()| {
-        let scratch = scratch(settings, invocation, bundle)?;
         let disk = disk(settings, invocation, bundle, &mut warn)?;
         let further = further_disks(settings, invocation, bundle, disk.is_some())?;
-        Ok((disk, further, scratch))
+        Ok((disk, further))
     });
-    let (disk, further, scratch) = match made {
+    let (disk, further) = match made {
         // A copy has the disks of its original, and nobody pulls in a template.
         Err(error)
             if settings.refuse.is_by_disk(invocation, settings.guest_pull)
                 && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
         {
             discard(settings, invocation);
-            (
-                Some(disk_instead(error, settings, invocation)?),
-                Vec::new(),
-                None,
-            )
+            (Some(disk_instead(error, settings, invocation)?), Vec::new())
         }
         made => made.inspect_err(|_| discard(settings, invocation))?,
     };
     let disks = disk.iter().chain(&further);
-    let Err(error) = execute(qemu, arguments, disks, scratch.as_ref());
+    let Err(error) = execute(qemu, arguments, disks);
     discard(settings, invocation);
     Err(error)
 }
@@ -178,17 +171,12 @@ fn execute<'a>(
     qemu: &Path,
     arguments: &[OsString],
     disks: impl Iterator<Item = &'a Disk>,
-    scratch: Option<&ScratchDisk>,
 ) -> Result<Infallible, SandboxError> {
     let mut command = Command::new(qemu);
     command.args(arguments);
     for disk in disks {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
-    }
-    if let Some(scratch) = scratch {
-        scratch.keep_across_exec().map_err(SandboxError::Memory)?;
-        command.args(scratch.arguments());
     }
     Err(SandboxError::Exec {
         source: command.exec(),
@@ -335,27 +323,6 @@ fn carry(
             Err(SandboxError::WrapperTransport(settings.transport.name()))
         }
     }
-}
-
-/// The scratch disk of the sandbox that `invocation` starts. Templates and their copies have none:
-/// they would share it.
-fn scratch(
-    settings: &Settings,
-    invocation: &Invocation,
-    bundle: &Path,
-) -> Result<Option<ScratchDisk>, SandboxError> {
-    let is_sandbox = invocation.sandbox.is_some()
-        && Purpose::of(invocation, bundle) == Purpose::Sandbox
-        && settings.scratch.size.is_some();
-    if !is_sandbox {
-        return Ok(None);
-    }
-    let device = device(invocation)?;
-    Ok(ScratchDisk::make(
-        &settings.scratch,
-        &settings.run_root,
-        device,
-    )?)
 }
 
 /// The document for the VM of `invocation`, if it gets one, without what credential providers add.

@@ -64,9 +64,6 @@ fn values_come_with_their_origin() {
              [qemu]\n\
              default = \"{qemu}\" # {settings}:1\n\
              microvm = \"{small}\" # {drop_in}:1\n\n\
-             [scratch]\n\
-             # size: none\n# max-total: none\n\
-             directory = \"/var/lib/kata-configdev/scratch\" # built in\n\n\
              [credential-providers]\n\
              # config: none\n# bin-dir: none\n\
              registries = [] # built in\n\

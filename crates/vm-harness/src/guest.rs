@@ -13,7 +13,7 @@ use serde_json::json;
 
 use self::parts::{prepare, settings};
 use crate::crash::{Crash, KERNEL_FAULT, despite_crash, is_crash};
-use crate::fixture::{Fixture, source};
+use crate::fixture::Fixture;
 use crate::process::{POLL, bound_command, read_lossy, tail};
 use crate::vector::Vector;
 use crate::{Background, Program, Qmp, Report, Scenario, Scratch, kata};
@@ -57,17 +57,7 @@ impl Guest {
     ///
     /// As [`Guest::boot`].
     pub fn boot_in(scenario: &Scenario, scratch: Scratch) -> Result<Self> {
-        let sandbox = match scenario.modules {
-            None => prepare(scenario, &scratch, Fixture::of(scenario.kernel)?)?,
-            Some(list) => {
-                let more = fs::read_to_string(source("guest").join(list))?;
-                prepare(
-                    scenario,
-                    &scratch,
-                    &Fixture::with_modules(scenario.kernel, &more)?,
-                )?
-            }
-        };
+        let sandbox = prepare(scenario, &scratch, Fixture::of(scenario.kernel)?)?;
         let vector = Vector::read(kata::DEFAULT_VECTOR)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;

@@ -202,11 +202,7 @@ fn root_image() -> Vec<u8> {
 }
 
 /// The libraries that the loader takes for `programs`, itself included.
-///
-/// # Errors
-///
-/// Where a program cannot be read.
-pub fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
+fn libraries(scratch: &Scratch, programs: &[&Path]) -> Result<Vec<PathBuf>> {
     let output = run_checked(scratch, "ldd", programs)?;
     let text = String::from_utf8(output.stdout)?;
     let mut libraries: Vec<PathBuf> = text

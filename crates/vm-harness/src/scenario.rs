@@ -41,16 +41,12 @@ pub struct Scenario {
     /// A shell script in the place of `qemu-fixtures/guest/job`.
     pub job: Option<String>,
     /// An initrd that was made elsewhere. It has all that the guest needs; `job`, `files`,
-    /// `programs`, `tools`, `modules` and `hosts` are for those that are made here.
+    /// `programs` and `hosts` are for those that are made here.
     pub initrd: Option<PathBuf>,
     /// Further files of the guest: path without the leading slash, content.
     pub files: Vec<(String, Vec<u8>)>,
     /// Further programs in the guest's `/bin`.
     pub programs: Vec<Program>,
-    /// Programs of this machine, put into the guest's `/bin` with their libraries.
-    pub tools: Vec<&'static str>,
-    /// Further kernel modules, which the guest loads first: a list in `qemu-fixtures/guest`.
-    pub modules: Option<&'static str>,
     /// Further arguments of QEMU.
     pub arguments: Vec<OsString>,
     /// The hypervisor behind the wrapper.
@@ -84,8 +80,6 @@ impl Scenario {
             initrd: None,
             files: Vec::new(),
             programs: Vec::new(),
-            tools: Vec::new(),
-            modules: None,
             arguments: Vec::new(),
             qemu: "/usr/bin/qemu-system-x86_64".into(),
             wrapper: None,

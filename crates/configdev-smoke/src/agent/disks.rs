@@ -11,7 +11,7 @@ use crate::seen::Seen;
 const HIDDEN: &str = "/dev/.initdata";
 
 /// The magics that are told by name; other disks may hold anything.
-const MAGICS: [&[u8; 8]; 3] = [b"initdata", b"imgpullr", b"kcscrtch"];
+const MAGICS: [&[u8; 8]; 2] = [b"initdata", b"imgpullr"];
 
 /// The most disks that are told.
 const MAX_DISKS: usize = 64;

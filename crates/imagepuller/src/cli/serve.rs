@@ -12,7 +12,6 @@ use tracing::Level;
 
 use super::limits::Limits;
 use super::{EX_SOFTWARE, EX_USAGE, LogFormat, fail, terminated};
-use crate::blocking::blocking;
 use crate::error::chain;
 use crate::hub;
 use crate::pull::LAYERS_AT_ONCE;
@@ -22,9 +21,6 @@ use crate::socket::{Address, Listening};
 
 /// Where the kernel shows its parameters.
 const KERNEL_PARAMETERS: &str = "/proc/cmdline";
-
-/// How long the scratch disk may take: less than service managers give a service to start.
-pub const SCRATCH_TIMEOUT: Duration = Duration::from_secs(80);
 
 /// Serve pulls on unix sockets until SIGTERM.
 ///
@@ -49,10 +45,6 @@ pub struct Serve {
     /// most 60 s
     #[arg(long, value_name = "DIR")]
     store_mount: Option<PathBuf>,
-    /// Look for the host's scratch disk before anything else, encrypt and authenticate it, and
-    /// mount it at --store; without such a disk the store is what is there
-    #[arg(long, conflicts_with = "store_mount")]
-    scratch: bool,
     /// How many layers of one image are fetched and unpacked at once
     #[arg(long, value_name = "N", default_value_t = LAYERS_AT_ONCE,
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LAYERS_AT_ONCE)))]
@@ -178,14 +170,6 @@ fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<Resourc
 
 async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<()> {
     let stop = terminated()?;
-    // Before the socket is there, which the agent's start waits for: no container runs yet.
-    let scratch_fault = match arguments.scratch {
-        true => {
-            let store = arguments.store.clone();
-            scratch_fault(move || scratch_disk::prepare(&store)).await
-        }
-        false => None,
-    };
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
     }
@@ -196,7 +180,6 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     let settings = Settings {
         store: arguments.store,
         store_mount: arguments.store_mount,
-        scratch_fault,
         layers_at_once: arguments.layers_at_once,
         patience: arguments.limits.of_service(),
         linger: Duration::from_secs(arguments.linger),
@@ -221,54 +204,4 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     };
     service::serve(settings, sockets, stop).await?;
     Ok(())
-}
-
-/// Makes the scratch disk by `prepare`; gives what is wrong with it. A host that does not answer
-/// must not keep the guest from starting: the thread that waits for it is left behind.
-async fn scratch_fault(
-    prepare: impl FnOnce() -> Result<bool, scratch_disk::Error> + Send + 'static,
-) -> Option<String> {
-    let prepared = blocking(move || Ok(prepare()));
-    let reason = match tokio::time::timeout(SCRATCH_TIMEOUT, prepared).await {
-        Ok(Ok(Ok(is_there))) => {
-            tracing::info!(is_there, "looked for a scratch disk");
-            return None;
-        }
-        Ok(Ok(Err(error))) => error.to_string(),
-        Ok(Err(error)) => chain(&error),
-        Err(_) => format!(
-            "the host did not answer within {} s",
-            SCRATCH_TIMEOUT.as_secs()
-        ),
-    };
-    tracing::error!("the scratch disk cannot be used: {reason}");
-    Some(reason)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc::channel;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_host_that_does_not_answer_is_left_behind() {
-        let (answer, answered) = channel();
-        let fault = tokio::spawn(scratch_fault(move || {
-            answered.recv().expect("the test is still there");
-            Ok(true)
-        }));
-        // The clock moves by hand while a thread is blocked.
-        tokio::task::yield_now().await;
-        tokio::time::advance(SCRATCH_TIMEOUT - Duration::from_secs(1)).await;
-        assert!(!fault.is_finished());
-        tokio::time::advance(Duration::from_secs(2)).await;
-        let reason = fault.await.unwrap();
-        assert_eq!(
-            reason.as_deref(),
-            Some("the host did not answer within 80 s")
-        );
-        answer.send(()).unwrap();
-        assert_eq!(scratch_fault(|| Ok(false)).await, None);
-    }
 }

@@ -188,8 +188,8 @@ async fn accept(listener: UnixListener, route: Route) {
                 tokio::spawn(relay::relay(caller, own, others.clone()));
                 (connections, Socket::new(services))
             }
-            Route::Hub(Own::At(path, restart), others) => {
-                let own = Services::At(path.clone(), *restart);
+            Route::Hub(Own::At(path), others) => {
+                let own = Services::At(path.clone());
                 tokio::spawn(relay::relay(caller, own, others.clone()));
                 continue;
             }

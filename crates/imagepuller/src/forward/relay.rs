@@ -24,8 +24,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 pub enum Services {
     /// This process, at the other end.
     Here(DuplexStream),
-    /// The process that listens there, and how long it may take to come back.
-    At(PathBuf, Duration),
+    /// The process that listens there.
+    At(PathBuf),
 }
 
 /// Relays until the caller, or this process's services, hang up. Both see the other's end, and so
@@ -34,7 +34,7 @@ pub async fn relay(caller: UnixStream, own: Services, others: Others) {
     // The hub behind a front is started with it, the one behind the service is somebody else's.
     let patience = match own {
         Services::Here(_) => Duration::ZERO,
-        Services::At(..) => RESTART,
+        Services::At(_) => RESTART,
     };
     let (from_caller, to_caller) = caller.into_split();
     let (answers, answered) = channel(QUEUE);
@@ -113,8 +113,8 @@ async fn serve(own: Services, called: Receiver<GenMessage>, answers: &Sender<Gen
                 () = receive(from, answers) => {}
             }
         }
-        Services::At(path, restart) => {
-            let upstream = Upstream::new(path, "image puller", restart);
+        Services::At(path) => {
+            let upstream = Upstream::new(path, "image puller", RESTART);
             upstream.run(called, answers).await;
         }
     }

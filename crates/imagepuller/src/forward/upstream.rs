@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A service that makes a scratch disk first once got no call of those that came before.
+    /// A service that is slow to begin once got no call of those that came before.
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_as_long_as_its_caller_does() {
         let directory = tempfile::tempdir().unwrap();

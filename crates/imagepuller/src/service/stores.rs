@@ -31,9 +31,6 @@ pub struct Open {
 impl Stores {
     /// The store that the settings' path leads to now.
     pub async fn open(&self, settings: &Settings) -> Result<Arc<Open>, Error> {
-        if let Some(reason) = &settings.scratch_fault {
-            return Err(Error::Scratch(reason.clone()));
-        }
         if let Some(path) = &settings.store_mount {
             store_mount::wait(path).await?;
         }

@@ -6,7 +6,6 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use ttrpc::Code;
@@ -278,67 +277,4 @@ fn settings_with_a_mistake_are_65() {
     assert_eq!(output.status.code(), Some(65));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("hub: /nonexistent: No such file"), "{text}");
-}
-
-/// The front once gave calls up before a service with `--scratch` had made its disk.
-#[test]
-fn a_service_that_makes_its_disk_is_waited_for() {
-    let mut served = Served::new();
-    let [settings, installed, made] =
-        ["settings", "imagepuller", "made"].map(|name| served.path(name));
-    let text = format!(
-        "puller = \"{}\"\nserve = [\"--scratch\", \"--store\", {:?}, \"--config\", {:?}]\n",
-        served.address(PULL_SOCKET),
-        served.path("store"),
-        served.path("imagepuller.toml")
-    );
-    fs::write(&settings, text).unwrap();
-    fs::write(served.path("cdh.toml"), configuration(&served)).unwrap();
-    let program = imagepuller::<&str>([]).get_program().to_owned();
-    let mut cp = Command::new("cp");
-    let copied = cp.args([&program, installed.as_os_str()]).status();
-    assert!(copied.unwrap().success());
-    let mut command = Command::new(&installed);
-    command.args(["hub", "--settings"]).arg(&settings);
-    served.start(command.arg("-c").arg(served.path("cdh.toml")));
-
-    runtime().block_on(async {
-        let first = listener_of(&served, PULL_SOCKET).await;
-        // The same program from now on, behind a disk that takes as long as the test says.
-        let slow = served.path("slow");
-        let (made_shown, program) = (made.display(), program.display());
-        script(
-            &slow,
-            &format!(
-                "until [ -e {made_shown} ]; do sleep 0.1; done\n\
-                 for word; do [ \"$word\" = --scratch ] || words+=(\"$word\"); done\n\
-                 exec {program} \"${{words[@]}}\""
-            ),
-        );
-        fs::rename(&slow, &installed).unwrap();
-        kill_process(first, Signal::KILL).unwrap();
-        wait_until(
-            || served.log(),
-            || std::os::unix::net::UnixStream::connect(served.path(PULL_SOCKET)).is_err(),
-        );
-
-        let client = connect(&served).await;
-        let ask = |seconds: u64| {
-            let mut asked = pull(&served, "no digest");
-            asked.timeout_nano = Duration::from_secs(seconds).as_nanos().try_into().unwrap();
-            let client = client.clone();
-            tokio::spawn(async move { failure(client.request(asked).await) })
-        };
-        let (patient, hasty) = (ask(90), ask(4));
-        let status = hasty.await.unwrap();
-        assert_eq!(status.code(), Code::DEADLINE_EXCEEDED, "{status}");
-        assert!(status.message.contains("deadline of 4 s"), "{status}");
-        // Longer than a service without a disk may take.
-        tokio::time::sleep(Duration::from_secs(22)).await;
-        assert!(!patient.is_finished(), "{}", patient.await.unwrap());
-        fs::write(&made, "").unwrap();
-        let status = patient.await.unwrap();
-        assert_eq!(status.code(), Code::INVALID_ARGUMENT, "{status}");
-    });
-    assert!(served.terminate().success(), "{}", served.log());
 }

@@ -85,20 +85,6 @@ const LOOP: Row = (
     "initdata is refused",
 );
 
-/// For a scratch disk: what does not work without is the same.
-const SCRATCH: [(&str, &str); 5] = [
-    ("DM_CRYPT", "dm-crypt"),
-    ("DM_INTEGRITY", "dm-integrity"),
-    ("CRYPTO_XTS", "xts"),
-    ("CRYPTO_AUTHENC", "authenc"),
-    ("XFS_FS", "xfs"),
-];
-
-/// And the programs.
-const SCRATCH_PROGRAMS: [&str; 3] = ["cryptsetup", "dmsetup", "mkfs.xfs"];
-
-const NO_SCRATCH: &str = "the scratch disk cannot be opened";
-
 /// One of these is needed for evidence.
 const EVIDENCE: [(&str, &str); 3] = [
     ("SEV_GUEST", "sev-guest"),
@@ -108,14 +94,6 @@ const EVIDENCE: [(&str, &str); 3] = [
 
 impl Check<'_> {
     pub fn kernel(&mut self, boot: &Boot) -> io::Result<()> {
-        let scratch = uses_scratch(boot);
-        for name in SCRATCH_PROGRAMS.iter().filter(|_| scratch) {
-            let folders = ["usr/sbin", "sbin", "usr/bin", "bin"];
-            let mut places = folders.iter().map(|folder| format!("{folder}/{name}"));
-            if !places.any(|path| self.tree.is_program(&path)) {
-                self.error(*name, format!("there is no such program: {NO_SCRATCH}"));
-            }
-        }
         if self.parameter(ALLOW_UNVERIFIED).is_some() {
             self.warn(
                 ALLOW_UNVERIFIED,
@@ -139,11 +117,6 @@ impl Check<'_> {
         };
         let copy = self.settings.accepted_disk == AcceptedDisk::Copy;
         let rows = OPTIONS.iter().chain(copy.then_some(&LOOP));
-        let scratch_rows = SCRATCH.map(|(option, module)| {
-            let row: Row = (option, Some(module), Level::Error, NO_SCRATCH);
-            row
-        });
-        let rows = rows.chain(scratch_rows.iter().filter(|_| scratch));
         for (option, module, level, without) in rows {
             if !has(option, *module) {
                 let or = module.map_or(String::new(), |name| format!(", nor its module {name}"));
@@ -253,15 +226,5 @@ impl Check<'_> {
             .flat_map(|list| list.lines())
             .map(|line| format!("/{line}\n"))
             .collect()
-    }
-}
-
-fn uses_scratch(boot: &Boot) -> bool {
-    match boot {
-        Boot::Units(units) => units
-            .values()
-            .any(|unit| unit.says("ExecStart", "--scratch")),
-        Boot::Script(text) => code(text).any(|line| line.contains("--scratch")),
-        Boot::Unknown => false,
     }
 }

@@ -216,11 +216,6 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
             "leave-to-agent": of_providers("leave-to-agent", json!(providers.leave_to_agent)),
             "plugins": plugins,
         },
-        "scratch": {
-            "size": value("scratch.size", json!(settings.scratch.size)),
-            "directory": value("scratch.directory", json!(settings.scratch.directory)),
-            "max-total": value("scratch.max-total", json!(settings.scratch.max_total)),
-        },
     })
 }
 
@@ -309,15 +304,6 @@ fn print(
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;
     }
-    text.begin("scratch")?;
-    let scratch = &settings.scratch;
-    for (key, size) in [("size", scratch.size), ("max-total", scratch.max_total)] {
-        match size {
-            Some(size) => text.line(key, &size)?,
-            None => text.comment(&format!("{key}: none"))?,
-        }
-    }
-    text.line("directory", &scratch.directory)?;
     if !settings.disks.is_empty() {
         text.begin("disks")?;
     }

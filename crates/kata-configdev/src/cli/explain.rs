@@ -49,10 +49,9 @@ const DEFAULTS: &str = "(defaults)";
 /// the annotation in the bundle's config.json, else the document of its namespace or of the node;
 /// and below it what the credential providers of the settings offer. They are really run, with this
 /// command's user and environment, unless an earlier answer is kept, and answers are kept as for a
-/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown. What else the
-/// settings give the sandbox is shown too: further disks, and the scratch disk, which is made and
-/// thrown away without a share of max-total. Where one of them cannot be made, no sandbox starts,
-/// and the exit code is 65.
+/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown. The further
+/// disks that the settings give the sandbox are shown too. Where one of them cannot be made, no
+/// sandbox starts, and the exit code is 65.
 ///
 /// Where the settings or the pod list the registries that the sandbox is for, the list is shown,
 /// who wrote it, and what of the document is left out because of it.
@@ -92,8 +91,8 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots,
-    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, only, disks, scratch,
-    /// findings, registries, refused, and of an image explanation.
+    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, only, disks, findings,
+    /// registries, refused, and of an image explanation.
     #[arg(long)]
     json: bool,
 }

@@ -55,10 +55,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let unreadable = |error: std::io::Error| FileFault::from(error).at(path);
     let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;
     let found = config_image::probe(&file).map_err(unreadable)?;
-    let magic = match found {
-        Some(magic) if magic != Magic::SCRATCH => magic,
-        found => return Err(unknown(path, found)),
-    };
+    let magic = found.ok_or_else(|| unknown(path, found))?;
     let is_further = ![Magic::IMAGEPULLER, Magic::INITDATA].contains(&magic);
     let Image { header, document } =
         config_image::decode(&file, magic).map_err(|source| match source {

@@ -62,7 +62,6 @@ mod tests {
         for (text, rule) in [
             ("initdata = {source = \"/x\"}", "fixed meaning"),
             ("imgpullr = {source = \"/x\"}", "fixed meaning"),
-            ("kcscrtch = {source = \"/x\"}", "fixed meaning"),
             ("short = {source = \"/x\"}", "eight visible ASCII"),
             ("timesync = {}", "missing field `source`"),
             ("timesync = {source = \"x\"}", "not an absolute path"),

@@ -15,9 +15,6 @@ use crate::namespace_path;
 /// The key whose registries need the other keys of its table.
 const REGISTRIES: &str = "credential-providers.registries";
 
-/// The key that the size of one scratch disk is held against.
-const MAX_TOTAL: &str = "scratch.max-total";
-
 /// The settings of a node with the origin of each.
 #[derive(Clone, Debug)]
 pub struct Effective {
@@ -187,27 +184,15 @@ impl Effective {
             found.leave_to_agent,
             &mut providers.leave_to_agent,
         );
-        let (found, scratch) = (layer.scratch, &mut settings.scratch);
-        values.put(
-            "scratch.size",
-            found.size.map(AtLine::some),
-            &mut scratch.size,
-        );
-        values.put("scratch.directory", found.directory, &mut scratch.directory);
-        let max_total = found.max_total.map(AtLine::some);
-        values.put(MAX_TOTAL, max_total, &mut scratch.max_total);
     }
 
     /// Requires what the files have to say together: the credential providers to ask where they
-    /// name registries, room for one scratch disk at least, few further disks, whose serials
-    /// differ, and the engine where they have something by namespace, apart from the rest.
+    /// name registries, few further disks, whose serials differ, and the engine where they have
+    /// something by namespace, apart from the rest.
     fn check_together(&self) -> Result<(), SettingsError> {
         let missing = self.settings.credential_providers.missing();
         if let Some(missing) = missing {
             return Err(self.broken(REGISTRIES, format!("{REGISTRIES}: {missing} is missing")));
-        }
-        if let Some(rule) = self.settings.scratch.contradiction() {
-            return Err(self.broken(MAX_TOTAL, rule.to_owned()));
         }
         if let Some((key, rule)) = namespace_path::contradiction(&self.settings) {
             return Err(self.broken(key, rule));

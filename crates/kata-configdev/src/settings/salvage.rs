@@ -164,7 +164,7 @@ mod tests {
             ),
             ("x\nqemu.default = \"/d\"\nqemu.pc = 7\n", "default /d;"),
             ("[qemu]\ndefault = \"/d\"\nx = 7\n", "default /d;"),
-            ("[scratch]\nqemu = \"/no\"\n", ""),
+            ("[other]\nqemu = \"/no\"\n", ""),
         ] {
             assert_eq!(all(text), expected, "{text:?}");
         }

@@ -16,7 +16,6 @@ use super::credential_providers::{ProvidersLayer, RawProviders};
 use super::disks::{self, DisksLayer, RawDisks};
 use super::fallback::NamespaceFallback;
 use super::only::{self, NamespacesLayer, RawNamespaces, RawOnly};
-use super::scratch::{RawScratch, ScratchLayer};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
@@ -45,7 +44,6 @@ pub struct Layer {
     pub credential_providers: ProvidersLayer,
     pub refuse: Option<AtLine<Refuse>>,
     pub guest_pull: Option<AtLine<bool>>,
-    pub scratch: ScratchLayer,
     pub disks: DisksLayer,
 }
 
@@ -79,7 +77,6 @@ struct RawLayer {
     credential_providers: Option<RawProviders>,
     refuse: Option<Spanned<Refuse>>,
     guest_pull: Option<Spanned<bool>>,
-    scratch: Option<RawScratch>,
     #[serde(default)]
     disks: RawDisks,
 }
@@ -187,7 +184,6 @@ impl Layer {
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
             refuse: raw.refuse.map(|refuse| lines.at(refuse)),
             guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
-            scratch: ScratchLayer::check(raw.scratch, lines)?,
             disks: disks::check(raw.disks, lines)?,
         })
     }

@@ -1,14 +1,7 @@
 //! What is explained is what the wrapper does, and says.
 
-use std::path::Path;
-
 use config_image::Magic;
-use kata_configdev::disk::Device;
-use kata_configdev::scratch_disk::ScratchDisk;
-use kata_configdev::settings::Settings;
 use puller_config::{Credentials, Document, Match, RegistryHost};
-use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::command::run;
 use crate::explain_sandbox::node::{Node, REGISTRIES, of};
@@ -106,74 +99,6 @@ fn what_would_fail_the_sandbox_fails_the_command() {
     assert_eq!(
         of(&report, "reg.example")["why"],
         "the document has none, and no credential provider gives it any"
-    );
-}
-
-/// The command said nothing of this disk, and 0 where it refuses every sandbox.
-#[test]
-fn a_scratch_disk_is_told_and_so_is_what_refuses_it() {
-    let mut node = Node::new();
-    assert_eq!(node.json(&[])["scratch"], Value::Null);
-    assert!(!node.text("").contains("scratch"));
-
-    let directory = Path::new(&node.run_root).join("images");
-    let tables = |size: &str, directory: &Path| {
-        format!("[scratch]\nsize = {size:?}\nmax-total = \"64T\"\ndirectory = {directory:?}\n")
-    };
-    let small = tables("512M", &directory).replace("64T", "512M");
-    node.tables = small.clone();
-    let row = format!("scratch     536870912 bytes in {}", directory.display());
-    // Twice: nothing is held that a sandbox would have to wait for.
-    for _ in 0..2 {
-        assert!(node.text("").lines().any(|line| line == row));
-    }
-    let expected = json!({"bytes": 512 << 20, "directory": directory, "fault": null});
-    assert_eq!(node.json(&["own.corp/app"])["scratch"], expected);
-    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    let shares = Path::new(&node.run_root).join("kata-configdev/scratch");
-    let names = std::fs::read_dir(&shares).unwrap();
-    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["lock"]);
-
-    let settings = Settings::load(node.settings().as_ref()).unwrap();
-    let device = Device::of_machine("q35").unwrap();
-    let living = ScratchDisk::make(&settings.scratch, &settings.run_root, device);
-    let living = living.unwrap().unwrap();
-    let in_memory = TempDir::new_in("/dev/shm").unwrap();
-    for (tables, words) in [
-        (small, "other sandboxes have 536870912 of the 536870912"),
-        (tables("32T", &directory), "bytes free"),
-        (tables("1G", in_memory.path()), "is in memory"),
-    ] {
-        node.tables = tables;
-        for image in [&[][..], &["own.corp/app"]] {
-            let run = node.explain(image);
-            assert_eq!((run.code, run.stderr.as_str()), (65, ""), "{}", run.stdout);
-            let start = "scratch     none, so no sandbox starts: failed to make a scratch disk";
-            let mut lines = run.stdout.lines();
-            let line = lines.find(|line| line.starts_with(start));
-            assert!(
-                line.is_some_and(|line| line.contains(words)),
-                "{}",
-                run.stdout
-            );
-        }
-        let run = node.explain(&["--json"]);
-        let fault = run.json()["scratch"]["fault"].clone();
-        assert!(
-            fault.as_str().is_some_and(|fault| fault.contains(words)),
-            "{fault}"
-        );
-        assert_eq!(run.code, 65);
-    }
-    drop(living);
-    node.folder
-        .file("config.d/99-off.toml", "enabled = false\n");
-    let report = node.json(&[]);
-    assert_eq!(
-        report["scratch"],
-        Value::Null,
-        "of a sandbox that gets nothing"
     );
 }
 

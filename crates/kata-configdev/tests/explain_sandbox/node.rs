@@ -38,8 +38,6 @@ pub struct Node {
     /// The value of the settings' key.
     pub registries: String,
     pub document: Option<String>,
-    /// More tables of the settings.
-    pub tables: String,
     pub run_root: String,
     /// Below what was built, which is on a disk where the temporary directory may be in memory.
     _disk: TempDir,
@@ -56,7 +54,6 @@ impl Node {
             document: Some(folder.file("document.toml", DOCUMENT)),
             // On a disk, where nothing is kept.
             run_root: disk.path().to_str().unwrap().into(),
-            tables: String::new(),
             registries: format!("{REGISTRIES:?}"),
             _disk: disk,
             listed:
@@ -128,13 +125,12 @@ impl Node {
         let text = format!(
             "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = \
             [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
-             bin-dir = {:?}\nregistries = {}\ndeadline-secs = 50\n{}",
+             bin-dir = {:?}\nregistries = {}\ndeadline-secs = 50\n",
             document.unwrap_or_default(),
             self.run_root,
             self.folder.path("allowed"),
             self.folder.path("bin"),
             self.registries,
-            self.tables,
         );
         self.folder.file("settings.toml", text)
     }

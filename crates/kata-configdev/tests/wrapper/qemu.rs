@@ -11,7 +11,6 @@ use command_fds::{CommandFdExt, FdMapping};
 use serde_json::{Value, json};
 
 use crate::wrapper::node::Node;
-use crate::wrapper::refusal::{SANDBOX, assert_refusal, sandbox};
 use test_command::skip;
 
 pub const QEMU: &str = "/usr/bin/qemu-system-x86_64";
@@ -138,45 +137,6 @@ fn real_qemu_attaches_the_disk_read_only() {
             assert_disk(machine);
         }
     }
-}
-
-/// What bounds the sum must see a VM that lives, and not one that was killed.
-#[test]
-fn real_qemu_has_a_scratch_disk_as_long_as_it_lives() {
-    if !installed() {
-        return;
-    }
-    let disks = tempfile::tempdir_in("/var/tmp").unwrap();
-    let node = Node::new(QEMU);
-    node.add_settings(&format!(
-        "run-root = {:?}\n[scratch]\nsize = \"512M\"\nmax-total = \"1000M\"\ndirectory = {:?}\n",
-        node.path(""),
-        disks.path()
-    ));
-    let mut command = sandbox(&node);
-    command.args(["-nodefaults", "-nographic", "-S", "-m", "64M"]);
-    let (mut child, mut qmp) = start(command, &node.path("qmp.sock"));
-    let blocks = qmp.ask("query-block", json!({}));
-    let is_scratch = |disk: &&Value| disk["inserted"]["node-name"] == "imagepuller-scratch";
-    let disk = blocks.as_array().unwrap().iter().find(is_scratch).unwrap();
-    assert_eq!(disk["inserted"]["ro"], false, "{disk:#}");
-    assert_eq!(disk["inserted"]["image"]["virtual-size"], 512 << 20);
-    assert_eq!(std::fs::read_dir(&disks).unwrap().count(), 0);
-
-    let parts = ["536870912 of the 1048576000 bytes of scratch.max-total"];
-    assert_refusal(&node, sandbox(&node), 69, &parts);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    // Kata's Go runtime starts its QEMU so: the process that took the share ends at once.
-    let mut command = node.wrapper();
-    command.args(SANDBOX).args(["-S", "-daemonize"]);
-    command.args(["-display", "none", "-pidfile"]);
-    let started = command.arg(node.path("pid")).output().unwrap();
-    assert!(started.status.success(), "{started:?}");
-    assert_refusal(&node, sandbox(&node), 69, &parts);
-    let pid = std::fs::read_to_string(node.path("pid")).unwrap();
-    let killed = Command::new("kill").args(["-9", pid.trim()]).status();
-    assert!(killed.unwrap().success());
 }
 
 #[test]

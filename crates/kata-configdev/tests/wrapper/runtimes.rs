@@ -266,7 +266,7 @@ fn settings_that_are_no_toml_are_refused_as_they_say() {
                 "monitor",
                 "nothing",
             ),
-            ("[scratch]\nguest-pull = true\n", "monitor", "nothing"),
+            ("[other]\nguest-pull = true\n", "monitor", "nothing"),
         ] {
             node.write("settings.toml", format!("{first}{fault}{lines}"));
             for (name, by) in [(go, by_go), (rust, by_rust)] {

@@ -6,7 +6,7 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 10] = [
+const PLAIN_SETTINGS: [&str; 9] = [
     "capacity",
     "disks",
     "document",
@@ -15,7 +15,6 @@ const PLAIN_SETTINGS: [&str; 10] = [
     "namespaces",
     "qemu",
     "refuse",
-    "scratch",
     "transport",
 ];
 

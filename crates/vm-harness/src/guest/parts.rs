@@ -1,13 +1,13 @@
 //! The files of a VM: the wrapper's settings, the first file system, the disks.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
 use crate::fixture::{Fixture, source};
 use crate::initramfs::Initramfs;
-use crate::{Scenario, Scratch, kata, node};
+use crate::{Scenario, Scratch, kata};
 
 /// Writes the settings of the wrapper that was built, and the document that they name.
 pub(super) fn settings(scenario: &Scenario, scratch: &Scratch) -> Result<PathBuf> {
@@ -25,7 +25,7 @@ pub(super) fn settings(scenario: &Scenario, scratch: &Scratch) -> Result<PathBuf
 }
 
 /// The first file system of a guest with a job.
-fn initramfs(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Result<Vec<u8>> {
+fn initramfs(scenario: &Scenario, fixture: &Fixture) -> Result<Vec<u8>> {
     let mut initramfs = Initramfs::base(fixture)?;
     initramfs.file("job/parameters", scenario.parameters().as_bytes())?;
     match &scenario.job {
@@ -37,14 +37,6 @@ fn initramfs(scenario: &Scenario, scratch: &Scratch, fixture: &Fixture) -> Resul
     }
     for program in &scenario.programs {
         initramfs.program(*program)?;
-    }
-    for tool in &scenario.tools {
-        let from = Path::new("/usr/sbin").join(tool);
-        initramfs.executable(&format!("bin/{tool}"), &from)?;
-        for library in node::libraries(scratch, &[&from])? {
-            let name = library.strip_prefix("/").unwrap_or(&library);
-            initramfs.executable(&name.to_string_lossy(), &library)?;
-        }
     }
     let hosts = format!("127.0.0.1 localhost\n{}", scenario.hosts);
     initramfs.file("etc/hosts", hosts.as_bytes())?;
@@ -58,7 +50,7 @@ pub(super) fn prepare(
 ) -> Result<kata::Sandbox> {
     let initrd = match &scenario.initrd {
         Some(initrd) => initrd.clone(),
-        None => scratch.write("initrd.cpio", initramfs(scenario, scratch, fixture)?)?,
+        None => scratch.write("initrd.cpio", initramfs(scenario, fixture)?)?,
     };
     let initdata = match &scenario.initdata {
         Some(document) => {

@@ -17,7 +17,7 @@ use foreign_text::one_line;
 use pull_route::PlacedDocument;
 use serde::Serialize;
 
-use self::disks::{FurtherReport, ScratchReport};
+use self::disks::FurtherReport;
 use self::only::OnlyReport;
 use self::place::Places;
 use self::registry::{Registries, Registry, row};
@@ -51,8 +51,6 @@ struct Answer<'a> {
     only: Option<OnlyReport>,
     /// What else the node gives the sandbox.
     disks: Vec<FurtherReport>,
-    /// `None` where the settings ask for none.
-    scratch: Option<ScratchReport>,
     /// What is not about one registry.
     findings: Vec<Item>,
     #[serde(skip)]
@@ -105,9 +103,6 @@ pub fn run(
     answer.disks = disks
         .map(|(magic, disk)| FurtherReport::of(*magic, disk))
         .collect();
-    if settings.enabled {
-        answer.scratch = ScratchReport::of(&settings);
-    }
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
     } else {
@@ -188,7 +183,6 @@ impl<'a> Answer<'a> {
             providers,
             only,
             disks: Vec::new(),
-            scratch: None,
             findings: lines.iter().map(Item::from).collect(),
             lines,
             registries: shown,
@@ -213,7 +207,6 @@ impl<'a> Answer<'a> {
             providers,
             only: None,
             disks: Vec::new(),
-            scratch: None,
             findings: Vec::new(),
             lines: Vec::new(),
             registries: Vec::new(),
@@ -241,9 +234,8 @@ impl<'a> Answer<'a> {
     /// Why the sandbox does not start, or pulls nothing.
     fn refusal(&self) -> Option<&String> {
         let disks = self.disks.iter().map(|disk| disk.fault.as_ref());
-        let scratch = self.scratch.iter().map(|scratch| scratch.fault.as_ref());
         let pulls = self.explanation.iter().map(|image| image.refused.as_ref());
-        let mut faults = disks.chain(scratch).chain(pulls).flatten();
+        let mut faults = disks.chain(pulls).flatten();
         faults.next().or(self.refused.as_ref())
     }
 
@@ -265,7 +257,6 @@ impl<'a> Answer<'a> {
         rows.push(("providers", self.providers.to_owned()));
         rows.extend(self.only.iter().flat_map(OnlyReport::rows));
         rows.extend(self.disks.iter().map(FurtherReport::row));
-        rows.extend(self.scratch.iter().map(ScratchReport::row));
         rows.extend(self.lines.iter().map(row));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows

@@ -1,4 +1,4 @@
-//! What the node gives a sandbox besides its document: further disks, and one for images.
+//! What the node gives a sandbox besides its document: further disks.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,6 @@ use serde::Serialize;
 
 use crate::cli::explain::Row;
 use crate::further_disk::{self, FurtherDisk, FurtherMagic};
-use crate::scratch_disk;
-use crate::settings::Settings;
 
 /// A further disk of the settings.
 #[derive(Serialize)]
@@ -43,36 +41,5 @@ impl FurtherReport {
             (None, bytes) => format!("{source}, {} bytes", bytes.unwrap_or_default()),
         };
         ("disk", format!("{}: {what}", self.magic))
-    }
-}
-
-/// The disk on which the guest keeps unpacked images.
-#[derive(Serialize)]
-pub(super) struct ScratchReport {
-    /// Its size.
-    bytes: u64,
-    directory: PathBuf,
-    /// Why no sandbox starts now.
-    pub(super) fault: Option<String>,
-}
-
-impl ScratchReport {
-    /// `None` where the settings ask for no such disk.
-    pub(super) fn of(settings: &Settings) -> Option<Self> {
-        let scratch = &settings.scratch;
-        let rehearsed = scratch_disk::rehearse(scratch, &settings.run_root);
-        Some(Self {
-            bytes: scratch.size?.bytes(),
-            directory: scratch.directory.clone(),
-            fault: rehearsed.err().map(|error| error.to_string()),
-        })
-    }
-
-    pub(super) fn row(&self) -> Row {
-        let what = match &self.fault {
-            Some(fault) => format!("none, so no sandbox starts: failed to {fault}"),
-            None => format!("{} bytes in {}", self.bytes, self.directory.display()),
-        };
-        ("scratch", what)
     }
 }

@@ -1,0 +1,54 @@
+//! What was deleted is refused by its name, as every unknown key and option is.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use end_to_end::assert_tells;
+use vm_harness::process::bound_command;
+use vm_harness::{Program, Scratch};
+
+const MAIN: &str = "config.toml";
+const DROP_IN: &str = "config.d/50-node.toml";
+
+/// A program and its arguments, what one file of the wrapper's settings says, and how the program
+/// ends: its exit code and words.
+type Row = (
+    Program,
+    &'static str,
+    (&'static str, &'static str),
+    (i32, &'static str),
+);
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    // The scratch disk.
+    (Program::KataConfigdevQemu, "-name sandbox-s1", (MAIN, "[scratch]\nsize = \"8G\"\n"),
+        (65, "config.toml:2: unknown field `scratch`")),
+    (Program::KataConfigdevQemu, "-name sandbox-s1", (DROP_IN, "scratch.size = \"8G\"\n"),
+        (65, "50-node.toml:1: unknown field `scratch`")),
+    (Program::KataConfigdev, "config", (MAIN, "[scratch]\n"),
+        (65, "config.toml:2: unknown field `scratch`")),
+    (Program::Imagepuller, "serve --listen unix:/x --store /x --config /x --scratch", (MAIN, ""),
+        (64, "unexpected argument '--scratch'")),
+];
+
+#[test]
+fn what_was_deleted_is_refused_by_name() -> Result<()> {
+    for (program, arguments, (file, text), (code, says)) in ROWS {
+        let scratch = Scratch::new()?;
+        let main = scratch.write(MAIN, format!("run-root = {:?}\n", scratch.path()))?;
+        fs::create_dir(scratch.path().join("config.d"))?;
+        let file = scratch.path().join(file);
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, before + text)?;
+        let output = bound_command(program.path()?)
+            .args(arguments.split_whitespace())
+            .env("KATA_CONFIGDEV_CONFIG", main)
+            .output()
+            .with_context(|| (*arguments).to_owned())?;
+        let words = String::from_utf8(output.stderr)?;
+        assert_tells(&words, &[says]);
+        assert_eq!(output.status.code(), Some(*code), "{words}");
+    }
+    Ok(())
+}
