@@ -47,10 +47,7 @@ fn assert_pulled(closed: &Closed, proxy: &Proxy, report: &Report) -> Result<()> 
     // repository.
     let lost = format!("/v2/team/app/{}", blob(&closed.lost));
     let answers = closed.registry.answers();
-    assert!(
-        answers.iter().all(|(request, _)| request.ends_with(&lost)),
-        "{answers:?}"
-    );
+    assert!(answers.iter().all(|(request, _)| request.ends_with(&lost)), "{answers:?}");
     let fetched = closed.registry.statuses(&format!("GET {lost}"));
     assert_eq!(fetched.first(), Some(&401), "{answers:?}");
     assert_eq!(fetched.last(), Some(&200), "{answers:?}");
@@ -67,10 +64,7 @@ fn assert_pulled(closed: &Closed, proxy: &Proxy, report: &Report) -> Result<()> 
     let first = |target: &str| asked.iter().position(|asked| asked == target);
     assert!(first(&registry) < first(&tokens), "{asked:?}");
     let known = [&mirror, &tokens, &registry];
-    assert!(
-        asked.iter().all(|asked| known.contains(&asked)),
-        "{asked:?}"
-    );
+    assert!(asked.iter().all(|asked| known.contains(&asked)), "{asked:?}");
     Ok(())
 }
 
@@ -126,11 +120,7 @@ fn refused_at_the_door(closed: &Closed, report: &Report) -> Result<String> {
     let error = refusal(report)?;
     let [mirror, ..] = closed.targets();
     assert_tells(&error, &[&mirror]);
-    assert!(
-        closed.mirror.answers().is_empty(),
-        "{}",
-        closed.mirror.log()
-    );
+    assert!(closed.mirror.answers().is_empty(), "{}", closed.mirror.log());
     assert!(closed.registry.answers().is_empty());
     Ok(error)
 }
@@ -165,10 +155,7 @@ fn privileged_a_wrong_password_for_tinyproxy() -> Result<()> {
     let error = refused_at_the_door(&closed, &report)?;
     // tinyproxy answers 401 where 407 is due.
     let named = format!("through the proxy http://[redacted]@{PROXY_ADDRESS} of [extra-env]: ");
-    assert_tells(
-        &error,
-        &[&named, "it refuses the credentials or the address"],
-    );
+    assert_tells(&error, &[&named, "it refuses the credentials or the address"]);
     assert!(!report.console.contains(wrong), "{}", report.console);
     Ok(())
 }
@@ -225,10 +212,8 @@ fn the_proof_of_a_closed_network_fails_on_an_open_one() -> Result<()> {
     let closed = Closed::start()?;
     let ports = closed.ports();
     let proxy = Proxy::squid(closed.scratch(), &closed.rules(&ports))?;
-    let report = run(&Scenario {
-        network: Network::Open,
-        ..Scenario::bare(closed.proof(proxy.port()))
-    })?;
+    let report =
+        run(&Scenario { network: Network::Open, ..Scenario::bare(closed.proof(proxy.port())) })?;
     let reached: Vec<&str> = report.values("reach").collect();
     let open = reached.iter().filter(|line| line.ends_with(" open"));
     assert_eq!(open.count(), 4, "{reached:?}");

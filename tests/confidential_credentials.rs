@@ -47,10 +47,8 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let kbs = Kbs::start(vault.clone(), Policy::default(), None)?;
     let [credentials, ca_certs] = references();
     let document = entry("localhost", &[&credentials, &ca_certs]);
-    let measured = format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
-        kbs.base()
-    );
+    let measured =
+        format!("[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n", kbs.base());
     let token = stage.scratch.write("token.json", kbs.token_file()?)?;
     let with_token = format!(
         "[resources]\nsources = [\"kbs={}\"]\nkbs-token-file = \"{}\"\n",
@@ -92,10 +90,8 @@ fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
     let key = SealingKey::new("kbs:///default/signing/key")?;
     let kek = [3; 32];
     let configuration = json!({"auths": {name(&registry): {"auth": stage.auth()}}}).to_string();
-    let vault = stage
-        .vault(&registry)
-        .with("default/signing/key", key.public())
-        .with("default/kek/1", kek);
+    let vault =
+        stage.vault(&registry).with("default/signing/key", key.public()).with("default/kek/1", kek);
     let envelope = key.envelope("kbs:///default/kek/1", &kek, configuration.as_bytes())?;
     let [_, ca_certs] = references();
     let line = |key: &str, sealed: &str| format!("{key} = \"{sealed}\"");
@@ -119,11 +115,9 @@ fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
     let (_, other_signature) = other.rsplit_once('.').unwrap();
     assert_ne!(signature, other_signature);
     let before = registry.requests().len();
-    for forged in [
-        format!("{start}.{other_signature}"),
-        stranger.vault(CREDENTIALS),
-        stranger.vault(OTHER),
-    ] {
+    for forged in
+        [format!("{start}.{other_signature}"), stranger.vault(CREDENTIALS), stranger.vault(OTHER)]
+    {
         let credentials = line("credentials-uri", &forged);
         let document = entry("localhost", &[&credentials, &ca_certs]);
         let outcome = stage.attempt(&document, &vault, &registry)?;
@@ -148,11 +142,7 @@ fn privileged_the_host_names_another_registry() -> Result<()> {
         let outcome = stage.attempt(&document, &stage.vault(&registry), &other)?;
         let refusal = outcome.refusal()?;
         assert_tells(refusal, &[CREDENTIALS, NOTHING]);
-        let kept = [
-            "credentials-uri",
-            &name(&other),
-            "no entry for that registry",
-        ];
+        let kept = ["credentials-uri", &name(&other), "no entry for that registry"];
         assert_tells(&outcome.reasons, &kept);
         assert!(!refusal.contains(&name(&registry)), "{refusal}");
         stage.assert_kept(&outcome, &[&registry, &other]);
@@ -210,10 +200,7 @@ fn privileged_the_host_leaves_tls_out() -> Result<()> {
         let outcome = stage.attempt(&document, &vault, &host)?;
         assert_tells(last_line(outcome.refusal()?), &[&name(&host)]);
         stage.assert_kept(&outcome, &[&host]);
-        assert!(
-            host.requests().is_empty(),
-            "{line}: it was asked without TLS"
-        );
+        assert!(host.requests().is_empty(), "{line}: it was asked without TLS");
         // It is the reference that forbids it: otherwise it is asked.
         let document = entry("localhost", &[line]);
         let outcome = stage.attempt(&document, &vault, &host)?;
@@ -229,25 +216,16 @@ fn privileged_a_token_realm_elsewhere() -> Result<()> {
     let [credentials, ca_certs] = references();
     let tokens = || Login::bearer(USER, &stage.password, "token");
     // (who signs for the realm, if anybody; whether it may have the credentials)
-    for (authority, is_good) in [
-        (None, false),
-        (Some(&stage.host), false),
-        (Some(&stage.owner), true),
-    ] {
+    for (authority, is_good) in
+        [(None, false), (Some(&stage.host), false), (Some(&stage.owner), true)]
+    {
         let realm = stage.serve(Script::new().login(tokens()), authority)?;
-        let login = Login {
-            realm: Some(format!("{}/token", realm.base())),
-            ..tokens()
-        };
+        let login = Login { realm: Some(format!("{}/token", realm.base())), ..tokens() };
         let registry = stage.serve(Script::new().login(login), Some(&stage.owner))?;
         // What the host says of the realm's own name does not matter.
         let of_realm = entry(
             host_of(&realm),
-            &[
-                &roots(&stage.host),
-                "plain-http = true",
-                "insecure-skip-verify = true",
-            ],
+            &[&roots(&stage.host), "plain-http = true", "insecure-skip-verify = true"],
         );
         let document = entry("localhost", &[&credentials, &ca_certs]) + &of_realm;
         let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
@@ -275,14 +253,8 @@ fn privileged_a_mirror_of_the_hosts() -> Result<()> {
     let mirror = Recorder::start()?;
     let with_ca = stage.serve(Script::new(), Some(&stage.host))?;
     for lines in [
-        vec![format!(
-            "mirror = \"https://localhost:{}\"",
-            mirror.address().port()
-        )],
-        vec![
-            format!("mirror = \"http://{}\"", mirror.address()),
-            "plain-http = true".to_owned(),
-        ],
+        vec![format!("mirror = \"https://localhost:{}\"", mirror.address().port())],
+        vec![format!("mirror = \"http://{}\"", mirror.address()), "plain-http = true".to_owned()],
         vec![
             format!("mirror = \"https://{}\"", name(&with_ca)),
             "mirror-fallback = false".to_owned(),
@@ -312,19 +284,10 @@ fn privileged_a_reference_to_another_secret() -> Result<()> {
     let other = |key: &str| format!("{key} = \"{OTHER}\"");
     for (lines, key) in [
         (vec![other("credentials-uri"), ca_certs], "credentials-uri"),
-        (
-            vec![credentials.clone(), other("ca-certs-uri")],
-            "ca-certs-uri",
-        ),
+        (vec![credentials.clone(), other("ca-certs-uri")], "ca-certs-uri"),
         // The credentials are no roots, and the roots no credentials.
-        (
-            vec![credentials, format!("ca-certs-uri = \"{CREDENTIALS}\"")],
-            "ca-certs-uri",
-        ),
-        (
-            vec![format!("credentials-uri = \"{ROOTS}\"")],
-            "credentials-uri",
-        ),
+        (vec![credentials, format!("ca-certs-uri = \"{CREDENTIALS}\"")], "ca-certs-uri"),
+        (vec![format!("credentials-uri = \"{ROOTS}\"")], "credentials-uri"),
     ] {
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let outcome = stage.attempt(&entry("localhost", &lines), &vault, &registry)?;
@@ -370,10 +333,7 @@ fn privileged_what_lies_at_a_reference_is_not_told() -> Result<()> {
             assert!(registry.requests().is_empty());
             // Each line begins with the time.
             let line = |line: &str| line.split_once(' ').unwrap_or_default().1.to_owned();
-            said.push((
-                outcome.code,
-                outcome.said.lines().map(line).collect::<Vec<_>>(),
-            ));
+            said.push((outcome.code, outcome.said.lines().map(line).collect::<Vec<_>>()));
             kept.push(outcome.reasons);
         }
         assert!(said.iter().all(|other| *other == said[0]), "{said:#?}");
@@ -399,12 +359,7 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
     let packets = Rewrap::new(CREDENTIALS)?.apply(scratch, "packets", &image, &key)?;
     let by_reference = format!("[decryption-keys]\nkeys = [\"{OTHER}\"]\n");
     for (image, keys, asked, kept) in [
-        (
-            &image,
-            by_reference.as_str(),
-            OTHER,
-            "is no private key that can be used",
-        ),
+        (&image, by_reference.as_str(), OTHER, "is no private key that can be used"),
         (&packets, "", CREDENTIALS, "is no key of 32 bytes"),
     ] {
         let registry = stage.serve_layout(&image.path, Script::new())?;
@@ -415,9 +370,7 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
         // Other words, another length, another kind: a text, JSON, a public key, bytes.
         for (number, secret) in [
             stage.other.clone().into_bytes(),
-            json!({"auths": {"a": {"auth": stage.auth()}}})
-                .to_string()
-                .into(),
+            json!({"auths": {"a": {"auth": stage.auth()}}}).to_string().into(),
             std::fs::read(key.public())?,
             vec![0xff; 5000],
         ]
@@ -438,10 +391,7 @@ fn privileged_keys_that_are_another_secret() -> Result<()> {
             said.push(refusal);
         }
         let is_first = |line: &String| *line == said[0];
-        assert!(
-            said.iter().all(is_first),
-            "the secret can be told: {said:#?}"
-        );
+        assert!(said.iter().all(is_first), "the secret can be told: {said:#?}");
     }
     Ok(())
 }
@@ -453,14 +403,8 @@ fn privileged_no_falling_back() -> Result<()> {
     // It would give the image to anybody.
     let open = stage.serve(Script::new(), Some(&stage.owner))?;
     let missing = "credentials-uri = \"kbs:///default/credential/none\"";
-    let host_given = entry(
-        ".",
-        &[
-            "username = \"host\"",
-            "password = \"the-hosts\"",
-            &roots(&stage.owner),
-        ],
-    );
+    let host_given =
+        entry(".", &["username = \"host\"", "password = \"the-hosts\"", &roots(&stage.owner)]);
     let document = entry("localhost", &[missing]) + &host_given;
     let vault = stage.vault(&open);
     let outcome = stage.attempt(&document, &vault, &open)?;
@@ -512,21 +456,15 @@ fn privileged_a_redirect_to_the_host() -> Result<()> {
     as_root!("privileged_a_redirect_to_the_host");
     let stage = Stage::set()?;
     let [credentials, ca_certs] = references();
-    for (authority, is_good) in [
-        (None, false),
-        (Some(&stage.host), false),
-        (Some(&stage.owner), true),
-    ] {
+    for (authority, is_good) in
+        [(None, false), (Some(&stage.host), false), (Some(&stage.owner), true)]
+    {
         let elsewhere = stage.serve(Script::new(), authority)?;
         let to = Action::redirect(&format!("{}{{path}}", elsewhere.base()));
         let registry = stage.registry(Script::new().always(What::AnyLayer, [to]))?;
         let of_elsewhere = entry(
             host_of(&elsewhere),
-            &[
-                &roots(&stage.host),
-                "plain-http = true",
-                "insecure-skip-verify = true",
-            ],
+            &[&roots(&stage.host), "plain-http = true", "insecure-skip-verify = true"],
         );
         let document = entry("localhost", &[&credentials, &ca_certs]) + &of_elsewhere;
         let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
@@ -553,10 +491,7 @@ fn privileged_measured_entries_come_first() -> Result<()> {
     let owned = roots(&stage.owner);
     let wrong = "password = \"the-hosts\"\nusername = \"host\"";
     let mirror_line = format!("mirror = \"https://localhost:{}\"", mirror.address().port());
-    let document = entry(
-        &name(&registry),
-        &[wrong, &mirror_line, &roots(&stage.host)],
-    );
+    let document = entry(&name(&registry), &[wrong, &mirror_line, &roots(&stage.host)]);
     // Even the measured entry for everything comes before the host's for this very registry.
     for pattern in ["localhost", "."] {
         for lines in [

@@ -47,22 +47,14 @@ fn two_at_once_succeed_and_leave_nothing() -> Result<()> {
     for (child, place) in children.into_iter().zip(&places) {
         let output = child.wait_with_output()?;
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success(),
-            "{text}\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
         assert!(
             text.contains("Done.")
                 && text.contains("digest    sha256:")
                 && text.contains("peak memory"),
             "{text}"
         );
-        assert!(
-            fs::read_dir(place)?.next().is_none(),
-            "files are left in {}",
-            place.display()
-        );
+        assert!(fs::read_dir(place)?.next().is_none(), "files are left in {}", place.display());
         assert_eq!(processes_in(place)?, Vec::<String>::new());
     }
     Ok(())
@@ -81,10 +73,7 @@ fn an_interrupted_run_leaves_nothing() -> Result<()> {
     assert!(booted, "the guest did not boot");
     assert!(processes_in(&place)?.len() >= 2, "registry and QEMU run");
 
-    let pid = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .context("a process number")?;
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process number")?;
     kill_process(pid, Signal::INT)?;
     let status = child.wait()?;
     assert_eq!(status.code(), Some(130));
@@ -92,11 +81,7 @@ fn an_interrupted_run_leaves_nothing() -> Result<()> {
     // They are killed by then, and take a moment to die.
     let start = Instant::now();
     while !processes_in(&place)?.is_empty() {
-        ensure!(
-            start.elapsed() < Duration::from_secs(60),
-            "left: {:?}",
-            processes_in(&place)?
-        );
+        ensure!(start.elapsed() < Duration::from_secs(60), "left: {:?}", processes_in(&place)?);
         sleep(Duration::from_millis(20));
     }
     Ok(())

@@ -64,14 +64,7 @@ fn every_link_leads_to_a_file_and_a_heading() -> Result<()> {
 fn every_path_of_the_repository_exists() -> Result<()> {
     for page in pages()? {
         let text = read(&page)?;
-        let tops = [
-            "crates/",
-            "deploy/",
-            "docs/",
-            "hack/",
-            "qemu-fixtures/",
-            "tests/",
-        ];
+        let tops = ["crates/", "deploy/", "docs/", "hack/", "qemu-fixtures/", "tests/"];
         let paths = text.split('`').filter(|word| {
             tops.iter().any(|top| word.starts_with(top)) && !word.contains([' ', ':', '\n'])
         });
@@ -87,10 +80,7 @@ fn every_path_of_the_repository_exists() -> Result<()> {
 fn every_entry_function_exists() -> Result<()> {
     let mut count = 0;
     for page in pages()? {
-        let text = read(&page)?
-            .split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ");
+        let text = read(&page)?.split_whitespace().collect::<Vec<_>>().join(" ");
         for (before, target) in links(&text) {
             // The name must stand right before this link, not before an earlier one.
             let since = before.rfind("](").map_or(0, |at| at + 2);
@@ -101,11 +91,7 @@ fn every_entry_function_exists() -> Result<()> {
             let is_there = [format!("fn {name}("), format!("fn {name}<")]
                 .iter()
                 .any(|text| source.contains(text.as_str()));
-            ensure!(
-                is_there,
-                "{}: no function {name} in {target}",
-                page.display()
-            );
+            ensure!(is_there, "{}: no function {name} in {target}", page.display());
             count += 1;
         }
     }
@@ -145,10 +131,7 @@ fn every_room_says_what_it_uses() -> Result<()> {
             uses => uses.split(", ").map(str::to_owned).collect(),
         };
         let manifest = rooms_of(&read(&room.path().join("Cargo.toml"))?);
-        ensure!(
-            uses == manifest,
-            "{name} uses {manifest:?}, the page says {uses:?}"
-        );
+        ensure!(uses == manifest, "{name} uses {manifest:?}, the page says {uses:?}");
     }
     Ok(())
 }
@@ -183,9 +166,6 @@ fn whatever_starts_the_puller_names_the_refresher() -> Result<()> {
             }
         }
     }
-    assert!(
-        starts >= 3,
-        "{starts} in the units, the example and the hub"
-    );
+    assert!(starts >= 3, "{starts} in the units, the example and the hub");
     Ok(())
 }

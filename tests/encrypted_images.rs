@@ -27,13 +27,7 @@ fn keys_of_the_document_open_images_of_every_kind() -> Result<()> {
         item(locked.key(KeyKind::Rsa2048).pem()?.as_bytes()),
         item(&locked.key(KeyKind::P256).der()?),
         item(locked.key(KeyKind::P384).traditional_pem()?.as_bytes()),
-        item_with(
-            locked
-                .key(KeyKind::P521)
-                .protected_pem(KEY_PASSWORD)?
-                .as_bytes(),
-            KEY_PASSWORD,
-        ),
+        item_with(locked.key(KeyKind::P521).protected_pem(KEY_PASSWORD)?.as_bytes(), KEY_PASSWORD),
     ]);
     let mut references = Vec::new();
     for key in &locked.keys {
@@ -89,25 +83,16 @@ fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
     })?;
     locked.assert_first(&report)?;
     // One attestation, one key for all layers, and a second question on the same session.
-    let asked: Vec<(String, u16)> = kbs
-        .requests()
-        .into_iter()
-        .map(|asked| (asked.target, asked.status))
-        .collect();
+    let asked: Vec<(String, u16)> =
+        kbs.requests().into_iter().map(|asked| (asked.target, asked.status)).collect();
     let expected = [
         ("/kbs/v0/auth", 200),
         ("/kbs/v0/attest", 200),
         ("/kbs/v0/resource/default/key/image", 200),
         ("/kbs/v0/resource/default/key/lost", 401),
     ];
-    assert_eq!(
-        asked,
-        expected.map(|(target, status)| (target.to_owned(), status))
-    );
-    assert_tells(
-        &nth_refusal(&report, "1")?,
-        &["encrypted", "default/key/lost"],
-    );
+    assert_eq!(asked, expected.map(|(target, status)| (target.to_owned(), status)));
+    assert_tells(&nth_refusal(&report, "1")?, &["encrypted", "default/key/lost"]);
     Ok(())
 }
 
@@ -123,17 +108,11 @@ fn a_hub_and_a_file_are_asked_in_order() -> Result<()> {
     // Each place has one key, and packets come in both versions.
     for (place, version) in [("hub", Version::One), ("file", Version::Two)] {
         let path = format!("default/key/{place}");
-        let rewrap = Rewrap {
-            version,
-            ..Rewrap::new(&format!("kbs:///{path}"))?
-        };
+        let rewrap = Rewrap { version, ..Rewrap::new(&format!("kbs:///{path}"))? };
         let image = rewrap.apply(scratch, &format!("for-{place}"), &plain_rsa, rsa)?;
         references.push(locked.push(place, &image)?);
         vaults.push(Vault::new().with(&path, rewrap.key));
-        forgeable = forgeable.or(Some(Rewrap {
-            wrap_type: WrapType::A256Ctr,
-            ..rewrap
-        }));
+        forgeable = forgeable.or(Some(Rewrap { wrap_type: WrapType::A256Ctr, ..rewrap }));
     }
     // And a private key by reference, which the file has.
     references.push(locked.push("referenced", &plain_rsa)?);
@@ -161,19 +140,9 @@ fn a_hub_and_a_file_are_asked_in_order() -> Result<()> {
     for number in 1..more.len() {
         locked.assert_more(&report, number)?;
     }
-    assert_tells(
-        &nth_refusal(&report, &more.len().to_string())?,
-        &["A256CTR", "refused"],
-    );
-    for asked in [
-        "asked for kbs:///default/key/hub",
-        "asked for kbs:///default/key/file",
-    ] {
-        assert!(
-            report.console.contains(asked),
-            "{asked}: {}",
-            report.console
-        );
+    assert_tells(&nth_refusal(&report, &more.len().to_string())?, &["A256CTR", "refused"]);
+    for asked in ["asked for kbs:///default/key/hub", "asked for kbs:///default/key/file"] {
+        assert!(report.console.contains(asked), "{asked}: {}", report.console);
     }
     Ok(())
 }
@@ -206,14 +175,8 @@ fn no_image_without_its_key_not_even_a_cached_one() -> Result<()> {
     locked.assert_first(&report)?;
     locked.assert_more(&report, 1)?;
     assert_tells(&nth_refusal(&report, "2")?, &[&flipped_layer, "HMAC"]);
-    assert_tells(
-        &nth_refusal(&report, "3")?,
-        &["is encrypted and there is no key"],
-    );
-    assert_tells(
-        &nth_refusal(&report, "4")?,
-        &["is encrypted and there is no key"],
-    );
+    assert_tells(&nth_refusal(&report, "3")?, &["is encrypted and there is no key"]);
+    assert_tells(&nth_refusal(&report, "4")?, &["is encrypted and there is no key"]);
     locked.assert_more(&report, 5)?;
     Ok(())
 }
@@ -223,10 +186,7 @@ fn a_guest_without_a_key() -> Result<()> {
     let locked = Locked::start()?;
     let image = locked.encrypt("locked", &[locked.key(KeyKind::P384)], Which::Last)?;
     let reference = locked.push("locked", &image)?;
-    let report = run(&Scenario {
-        image: reference,
-        ..locked.site.scenario()
-    })?;
+    let report = run(&Scenario { image: reference, ..locked.site.scenario() })?;
     let last = image.layers()?.last().unwrap()["digest"].clone();
     let error = refusal(&report)?;
     assert_tells(&error, &[last.as_str().unwrap(), "there is no key for it"]);

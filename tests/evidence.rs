@@ -37,11 +37,7 @@ fn each_interface_with_each_algorithm() -> Result<()> {
         "snp without driver, unmounted",
         "platform=snp device=0",
         "-",
-        Refused(&[
-            "SNP",
-            "dev/sev-guest does not exist",
-            "configfs is not mounted",
-        ]),
+        Refused(&["SNP", "dev/sev-guest does not exist", "configfs is not mounted"]),
     );
 
     table.shell("insmod /modules/configfs.ko && insmod /modules/tsm.ko");
@@ -51,13 +47,7 @@ fn each_interface_with_each_algorithm() -> Result<()> {
         let wrong = hostdata(&almost(algorithm, 32));
         let name = |text: &str| format!("{text} {algorithm}");
         let without_device = "platform=snp device=0";
-        table.row_with(
-            algorithm,
-            &name("snp tsm"),
-            without_device,
-            &right,
-            Verified,
-        );
+        table.row_with(algorithm, &name("snp tsm"), without_device, &right, Verified);
         table.row_with(
             algorithm,
             &name("snp tsm mismatch"),
@@ -83,13 +73,7 @@ fn each_interface_with_each_algorithm() -> Result<()> {
 
         let right = hostdata(&announced(algorithm, 48));
         let wrong = hostdata(&almost(algorithm, 48));
-        table.row_with(
-            algorithm,
-            &name("tdx"),
-            &format!("platform=tdx {right}"),
-            "-",
-            Verified,
-        );
+        table.row_with(algorithm, &name("tdx"), &format!("platform=tdx {right}"), "-", Verified);
         table.row_with(
             algorithm,
             &name("tdx mismatch"),
@@ -118,45 +102,26 @@ fn contradictions_and_lies() -> Result<()> {
     // Without these lies, each of the three is good.
     table.row("good ioctl, no provider", snp, "-", Verified);
     table.row("good tsm", by_tsm, &field, Verified);
-    table.row(
-        "good tdx, provider not asked",
-        tdx,
-        "provider=tdx_guest lie=fail",
-        Verified,
-    );
+    table.row("good tdx, provider not asked", tdx, "provider=tdx_guest lie=fail", Verified);
 
     // A driver that is missing.
     table.row(
         "no provider",
         by_tsm,
         "-",
-        Refused(&[
-            "sev-guest tells of SNP",
-            "tsm/report has no provider",
-            "load the guest driver",
-        ]),
+        Refused(&["sev-guest tells of SNP", "tsm/report has no provider", "load the guest driver"]),
     );
     table.row(
         "tdx by tsm alone",
         "platform=tdx device=0",
         "provider=tdx_guest",
-        Refused(&[
-            "tdx_guest in /proc/cpuinfo tells of TDX",
-            "/dev/tdx_guest does not exist",
-        ]),
+        Refused(&["tdx_guest in /proc/cpuinfo tells of TDX", "/dev/tdx_guest does not exist"]),
     );
 
     // A driver of something else.
-    let tdx_provider: &[&str] = &[
-        "sev-guest tells of SNP",
-        "provider \"tdx_guest\" is the driver of TDX",
-    ];
-    table.row(
-        "tdx provider",
-        by_tsm,
-        &with("provider=tdx_guest"),
-        Refused(tdx_provider),
-    );
+    let tdx_provider: &[&str] =
+        &["sev-guest tells of SNP", "provider \"tdx_guest\" is the driver of TDX"];
+    table.row("tdx provider", by_tsm, &with("provider=tdx_guest"), Refused(tdx_provider));
     table.row(
         "tdx provider beside the ioctl",
         snp,
@@ -167,20 +132,13 @@ fn contradictions_and_lies() -> Result<()> {
         "snp provider on tdx",
         tdx,
         &field,
-        Refused(&[
-            "tells of TDX",
-            "provider \"sev_guest\" is the driver of SNP",
-        ]),
+        Refused(&["tells of TDX", "provider \"sev_guest\" is the driver of SNP"]),
     );
     table.row(
         "unknown provider",
         snp,
         &with("provider=arm_cca_guest"),
-        Refused(&[
-            "tells of SNP",
-            "provider \"arm_cca_guest\"",
-            "unknown platform",
-        ]),
+        Refused(&["tells of SNP", "provider \"arm_cca_guest\"", "unknown platform"]),
     );
     table.row(
         "snp device on tdx",
@@ -199,36 +157,18 @@ fn contradictions_and_lies() -> Result<()> {
 
     // A driver of nothing. The kernel parameter would accept any document if this counted as no
     // TEE.
-    let no_sign: &[&str] = &[
-        "no sign of a TEE",
-        "/sys/devices/platform/sev-guest",
-        "/proc/cpuinfo",
-    ];
-    table.row(
-        "device without sign",
-        &format!("{snp} sign=none"),
-        "-",
-        Refused(no_sign),
-    );
+    let no_sign: &[&str] =
+        &["no sign of a TEE", "/sys/devices/platform/sev-guest", "/proc/cpuinfo"];
+    table.row("device without sign", &format!("{snp} sign=none"), "-", Refused(no_sign));
     table.row("provider without sign", "-", &field, Refused(no_sign));
-    table.row(
-        "unknown provider without sign",
-        "-",
-        "provider=other",
-        Refused(no_sign),
-    );
+    table.row("unknown provider without sign", "-", "provider=other", Refused(no_sign));
 
     // Two signs: the second is a flag that only the first processor's line shows.
     table.shell(
         "sed 's/^flags\\t*:/& tdx_guest/' /proc/cpuinfo >/scratch/cpuinfo && mount --bind \
     /scratch/cpuinfo /proc/cpuinfo",
     );
-    table.row(
-        "two signs",
-        snp,
-        "-",
-        Refused(&["tells of SNP", "tells of TDX"]),
-    );
+    table.row("two signs", snp, "-", Refused(&["tells of SNP", "tells of TDX"]));
     table.shell("umount /proc/cpuinfo");
 
     // A TSM that lies.
@@ -237,10 +177,7 @@ fn contradictions_and_lies() -> Result<()> {
         ("long", &["expected 1184 bytes, found 1185"]),
         ("old", &["expected version 2 or later, found 1"]),
         ("data", &["expected the data of our request"]),
-        (
-            "generation",
-            &["after the report was read, found generation 2"],
-        ),
+        ("generation", &["after the report was read, found generation 2"]),
         ("fail", &["failed to read the TSM report", "outblob"]),
     ] {
         let arguments = with(&format!("lie={lie}"));
@@ -249,11 +186,7 @@ fn contradictions_and_lies() -> Result<()> {
 
     // A device that lies.
     for (platform, lie, words) in [
-        (
-            "snp",
-            "fail",
-            &["SNP_GET_REPORT", "VMM error 0x2, firmware error 0x16"][..],
-        ),
+        ("snp", "fail", &["SNP_GET_REPORT", "VMM error 0x2, firmware error 0x16"][..]),
         ("snp", "status", &["expected status 0, found 0x16"]),
         ("snp", "size", &["expected 1184 bytes, found 1183"]),
         ("snp", "old", &["expected version 2 or later, found 1"]),
@@ -263,12 +196,7 @@ fn contradictions_and_lies() -> Result<()> {
         ("tdx", "data", &["expected the data of our request"]),
     ] {
         let arguments = with(&format!("platform={platform} lie={lie}"));
-        table.row(
-            &format!("{platform} device lie {lie}"),
-            &arguments,
-            "-",
-            Refused(words),
-        );
+        table.row(&format!("{platform} device lie {lie}"), &arguments, "-", Refused(words));
     }
 
     // An entry that a killed run of the same number left behind goes, somebody else's stays.
@@ -286,10 +214,7 @@ fn contradictions_and_lies() -> Result<()> {
         Refused(&["dev/sev-guest does not exist", "mounted read-only"]),
     );
     let report = table.check()?;
-    let others: Vec<&str> = report
-        .values("left")
-        .filter(|left| left.ends_with(" other"))
-        .collect();
+    let others: Vec<&str> = report.values("left").filter(|left| left.ends_with(" other")).collect();
     assert_eq!(others, ["left-over: entries: other"]);
     Ok(())
 }

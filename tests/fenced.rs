@@ -74,12 +74,8 @@ pub fn parts(page: &str) -> Result<Vec<Part<'_>>> {
     while let Some((number, line)) = lines.next() {
         let (indent, rest) = line.split_at(line.len() - line.trim_start().len());
         if let Some(kind) = rest.strip_prefix("```") {
-            let mut block = Block {
-                line: number + 1,
-                kind,
-                text: String::new(),
-                mark: mark.take(),
-            };
+            let mut block =
+                Block { line: number + 1, kind, text: String::new(), mark: mark.take() };
             loop {
                 let (_, line) = lines.next().context("a block without an end")?;
                 if line.trim_start() == "```" {

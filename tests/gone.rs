@@ -12,12 +12,7 @@ const DROP_IN: &str = "config.d/50-node.toml";
 
 /// A program and its arguments, what one file of the wrapper's settings says, and how the program
 /// ends: its exit code and words.
-type Row = (
-    Program,
-    &'static str,
-    (&'static str, &'static str),
-    (i32, &'static str),
-);
+type Row = (Program, &'static str, (&'static str, &'static str), (i32, &'static str));
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[

@@ -43,18 +43,14 @@ fn smoke(initrd: &Path) -> Result<(Option<i32>, String)> {
 
 /// Boots an image whose agent is a script of the test's, and finds policy, puller and image.
 fn assert_boots(site: &Site, scenario: &Scenario, initrd: &Path) -> Result<Report> {
-    let report = run(&Scenario {
-        initrd: Some(initrd.to_owned()),
-        ..scenario.clone()
-    })?;
+    let report = run(&Scenario { initrd: Some(initrd.to_owned()), ..scenario.clone() })?;
     println!("{}", report.console);
     println!("{} bytes", fs::metadata(initrd)?.len());
     assert_no_secret(site, &report.console);
     let found: Vec<_> = report.values("config").collect();
-    for line in [
-        "644 0:0 /run/measured-cfg/policy.rego",
-        "600 0:0 /run/insecure-cfg/imagepuller.toml",
-    ] {
+    for line in
+        ["644 0:0 /run/measured-cfg/policy.rego", "600 0:0 /run/insecure-cfg/imagepuller.toml"]
+    {
         assert!(found.contains(&line), "{line} is missing: {found:?}");
     }
     assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
@@ -73,10 +69,7 @@ fn privileged_an_initramfs_whose_first_program_is_the_example() -> Result<()> {
     let scenario = scenario(&site);
     let stage = Stage::new(site.scratch(), &scenario, "bin")?;
     fs::create_dir(stage.0.join("sbin"))?;
-    fs::rename(
-        stage.0.join("usr/bin/kata-agent"),
-        stage.0.join("sbin/init"),
-    )?;
+    fs::rename(stage.0.join("usr/bin/kata-agent"), stage.0.join("sbin/init"))?;
     let path = |name: &str| site.scratch().path().join(name);
     let shell = Initramfs::shell(&[])?.finish()?;
     fs::write(path("initrd"), initrd::concatenated(&shell, &stage.0)?)?;
@@ -143,10 +136,7 @@ fn privileged_an_initrd_of_dracut_with_the_units() -> Result<()> {
     fs::write(path("both"), both)?;
     let (code, text) = smoke(&path("both"))?;
     assert_eq!(code, Some(2), "{text}");
-    assert_tells(
-        &text,
-        &["FAILED   processor", "it did not run before the agent"],
-    );
+    assert_tells(&text, &["FAILED   processor", "it did not run before the agent"]);
     assert_tells(&text, &["FAILED   vsock", "Address family not supported"]);
     Ok(())
 }

@@ -41,11 +41,7 @@ fn boot(scenario: Scenario, more: &[(&str, &str)]) -> Result<Report> {
     for (name, text) in more {
         files.push((format!("job/{name}"), text.as_bytes().to_vec()));
     }
-    run(&Scenario {
-        job: Some(JOB.to_owned()),
-        files,
-        ..scenario
-    })
+    run(&Scenario { job: Some(JOB.to_owned()), files, ..scenario })
 }
 
 #[test]
@@ -57,10 +53,9 @@ fn the_agent_finds_policy_and_puller() -> Result<()> {
     assert_no_secret(&site, &report.console);
     assert_eq!(report.value("agent"), Some("started 1"), "as PID 1");
     let found: Vec<_> = report.values("config").collect();
-    for line in [
-        "644 0:0 /run/measured-cfg/policy.rego",
-        "600 0:0 /run/insecure-cfg/imagepuller.toml",
-    ] {
+    for line in
+        ["644 0:0 /run/measured-cfg/policy.rego", "600 0:0 /run/insecure-cfg/imagepuller.toml"]
+    {
         assert!(found.contains(&line), "{line} is missing: {found:?}");
     }
     let rule = "AllowRequestsFailingPolicy := true";
@@ -76,10 +71,7 @@ fn the_agent_finds_policy_and_puller() -> Result<()> {
 
 #[test]
 fn without_initdata_the_agent_finds_the_images_policy() -> Result<()> {
-    let scenario = Scenario {
-        evidence: Evidence::Snp([0; 32]),
-        ..Scenario::bare("")
-    };
+    let scenario = Scenario { evidence: Evidence::Snp([0; 32]), ..Scenario::bare("") };
     let policy = "package agent_policy # the image's\n";
     let report = boot(scenario, &[("policy", policy)])?;
     let found: Vec<_> = report.values("policy").collect();
@@ -92,10 +84,8 @@ fn without_initdata_the_agent_finds_the_images_policy() -> Result<()> {
 #[test]
 fn the_examples_choice() -> Result<()> {
     let example = fs::read_to_string(root().join("deploy/guest/init-example"))?;
-    let chosen = example.replace(
-        "\nagent_config=\n",
-        "\nagent_config=/run/measured-cfg/agent.toml\n",
-    );
+    let chosen =
+        example.replace("\nagent_config=\n", "\nagent_config=/run/measured-cfg/agent.toml\n");
     ensure!(chosen != example, "the example has no choice");
     let fixture = |name: &str| fs::read_to_string(root().join("qemu-fixtures").join(name));
     let agent = format!(
@@ -131,10 +121,7 @@ fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
     let without = example.replace("export KATA_AGENT_POLICY_FILE=", ": ");
     ensure!(without != example, "the example does not set the variable");
     // Nothing allows initdata that nobody verifies.
-    let scenario = Scenario {
-        initdata: Some(sample_initdata()),
-        ..Scenario::bare("")
-    };
+    let scenario = Scenario { initdata: Some(sample_initdata()), ..Scenario::bare("") };
     let ended = boot(scenario, &[("init-example", &without)]);
     let console = ended.map_or_else(|error| error.to_string(), |report| report.console);
     assert_tells(&console, &["initdata was refused, so there will be no"]);

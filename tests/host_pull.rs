@@ -43,10 +43,7 @@ impl HostPull {
         let path = directory.path().join("imagepuller.toml");
         fs::write(&path, document)?;
         let arguments = vec!["--config".to_owned(), path.display().to_string()];
-        Ok(Self {
-            directory,
-            arguments,
-        })
+        Ok(Self { directory, arguments })
     }
 
     /// With a document that was measured.
@@ -84,9 +81,7 @@ impl HostPull {
         command.arg("--output").arg(&output).arg(image);
         // A proxy of this machine's is none of the test's.
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"] {
-            command
-                .env_remove(name)
-                .env_remove(name.to_ascii_lowercase());
+            command.env_remove(name).env_remove(name.to_ascii_lowercase());
         }
         let ran = command.stdin(Stdio::null()).output()?;
         let said = [ran.stdout, ran.stderr].concat();
@@ -117,16 +112,8 @@ impl Outcome {
     ///
     /// Where there is one.
     pub fn refusal(&self) -> Result<&str> {
-        ensure!(
-            self.code.is_some_and(|code| code != 0),
-            "the pull was not refused: {}",
-            self.said
-        );
-        ensure!(
-            !self.output.exists(),
-            "something was left behind: {}",
-            self.said
-        );
+        ensure!(self.code.is_some_and(|code| code != 0), "the pull was not refused: {}", self.said);
+        ensure!(!self.output.exists(), "something was left behind: {}", self.said);
         ensure!(!self.said.is_empty(), "the refusal gives no reason");
         ensure!(!self.said.contains("panicked"), "{}", self.said);
         println!("{}", self.said.trim_end());

@@ -32,11 +32,7 @@ fn check_all(rows: Vec<Row>, check: impl Fn(&Row) -> Findings) {
     let count = rows.len();
     let failures: Vec<String> = rows.iter().filter_map(|row| check(row).err()).collect();
     let failed = failures.len();
-    assert!(
-        failures.is_empty(),
-        "{failed} of {count} rows failed\n{}",
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{failed} of {count} rows failed\n{}", failures.join("\n"));
     println!("{count} rows");
 }
 
@@ -99,9 +95,7 @@ fn on_loops(row: &Row, read_only: bool) -> Findings {
 /// run nothing.
 #[test]
 fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
-    let lines: String = (0..50_000)
-        .map(|number| format!("k{number}.a.a.a.a.a = 1\n"))
-        .collect();
+    let lines: String = (0..50_000).map(|number| format!("k{number}.a.a.a.a.a = 1\n")).collect();
     let text = format!("version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n{lines}");
     let machine = Machine::new();
     let disk = table::packed(b"initdata", text.as_bytes());

@@ -44,15 +44,11 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
     sign(&site, &site.layout, &team, "team/tool")?;
     let image = |content: &str| {
         let layer = Tar::default().file("content", content).bytes();
-        of_archives(
-            &scratch.path().join(content),
-            vec![(layer, Compression::Gzip)],
-        )
+        of_archives(&scratch.path().join(content), vec![(layer, Compression::Gzip)])
     };
     let (wrong, unsigned) = (image("wrong")?, image("unsigned")?);
     sign(&site, &wrong, &other, "team/wrong")?;
-    site.registry
-        .push(scratch, &unsigned.path, "team/unsigned")?;
+    site.registry.push(scratch, &unsigned.path, "team/unsigned")?;
 
     let host = format!("{REGISTRY_NAME}:{}", site.registry.port());
     let policy = json!({

@@ -21,10 +21,7 @@ fn import(site: &Site, key: &str) -> Result<String> {
     )?;
     let base = node.write(
         "base.toml",
-        format!(
-            "[registries.\".corp\"]\nca-certs = '''\n{}'''\n",
-            site.authority.certificate()
-        ),
+        format!("[registries.\".corp\"]\nca-certs = '''\n{}'''\n", site.authority.certificate()),
     )?;
     let output = Command::new(Program::KataConfigdev.path()?)
         .args(["import", "docker-config", "--into"])

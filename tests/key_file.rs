@@ -34,11 +34,7 @@ impl Site {
     fn start(script: Script) -> Result<Self> {
         let authority = Authority::new("corp private CA")?;
         let identity = authority.sign(&["localhost"])?;
-        let tls = Tls {
-            identity: &identity,
-            name: "localhost",
-            http: Http::One,
-        };
+        let tls = Tls { identity: &identity, name: "localhost", http: Http::One };
         let mut content = Content::default();
         let digest = Image::new(vec![Layer::gzip(&[("file", b"content")])?]).publish(&mut content);
         let registry = FaultRegistry::start(content, script, Some(&tls))?;
@@ -163,11 +159,7 @@ fn kata_configdev(arguments: &[&str], input: &str) -> Result<String> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let _ = child
-        .stdin
-        .take()
-        .context("no pipe")?
-        .write_all(input.as_bytes());
+    let _ = child.stdin.take().context("no pipe")?.write_all(input.as_bytes());
     let output = child.wait_with_output()?;
     let said = String::from_utf8(output.stderr)?;
     ensure!(!said.contains("hunter2"), "{said}");
@@ -213,15 +205,9 @@ fn privileged_the_key_of_a_service_account_is_a_password_from_every_source() -> 
         ("a plugin", site.by_plugin()?),
         (
             "password of a document",
-            site.entry(&format!(
-                "username = \"{USER}\"\npassword = {}\n",
-                json!(KEY)
-            )),
+            site.entry(&format!("username = \"{USER}\"\npassword = {}\n", json!(KEY))),
         ),
-        (
-            "auth of a document",
-            site.entry(&format!("auth = \"{}\"\n", auth())),
-        ),
+        ("auth of a document", site.entry(&format!("auth = \"{}\"\n", auth()))),
     ];
     for (source, document) in &documents {
         site.pulls(HostPull::new(document)?).context(*source)?;
@@ -246,11 +232,7 @@ fn privileged_the_key_of_a_service_account_is_a_password_from_every_source() -> 
         "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
         "image": format!("{}/probe", site.host),
     });
-    let words = [
-        "credential-provider",
-        "--config",
-        &file.display().to_string(),
-    ];
+    let words = ["credential-provider", "--config", &file.display().to_string()];
     let answer = kata_configdev(&words, &question.to_string())?;
     let answer: serde_json::Value = serde_json::from_str(&answer)?;
     assert_eq!(answer["auth"][&site.host]["password"], KEY);

@@ -88,9 +88,8 @@ fn assert_refused(report: &Report, case: &str, words: &[&str]) {
     let policy = format!("{}\n{}", policy.join("\n"), said(report, case));
     assert_tells(&policy, &["default CreateContainerRequest := false"]);
     assert_tells(&policy, words);
-    let (measured, insecure): (Vec<_>, Vec<_>) = files(report, case)
-        .into_iter()
-        .partition(|file| file.starts_with("/run/measured-cfg/"));
+    let (measured, insecure): (Vec<_>, Vec<_>) =
+        files(report, case).into_iter().partition(|file| file.starts_with("/run/measured-cfg/"));
     assert_eq!(measured, ["/run/measured-cfg/policy.rego"], "{case}");
     assert!(
         insecure.contains(&"/run/insecure-cfg/imagepuller.error")
@@ -156,15 +155,8 @@ try never --expect initdata --wait 1 --strict-exit
     assert!(!said(&report, "unexpected").contains("looked"));
 
     assert_eq!(report.value("never"), Some("exit 65"));
-    assert_tells(
-        &said(&report, "never"),
-        &["\"initdata\" did not appear within 1 s"],
-    );
-    assert_refused(
-        &report,
-        "never",
-        &["announces initdata", "none of the disks"],
-    );
+    assert_tells(&said(&report, "never"), &["\"initdata\" did not appear within 1 s"]);
+    assert_refused(&report, "never", &["announces initdata", "none of the disks"]);
     Ok(())
 }
 
@@ -217,10 +209,7 @@ fn plugged_into(bus: &str) -> Result<()> {
 
     // Without the disk: every pull says so, and initdata counts all the same.
     assert_eq!(report.value("before"), Some("exit 0"));
-    assert_tells(
-        &said(&report, "before"),
-        &["\"imgpullr\" did not appear within 1 s"],
-    );
+    assert_tells(&said(&report, "before"), &["\"imgpullr\" did not appear within 1 s"]);
     assert_eq!(
         files(&report, "before"),
         [
@@ -294,10 +283,7 @@ fn boot_and_slow_down() -> Result<Report> {
     let image = encode(Magic::new(*b"anything")?, b"")?;
     let sign = scratch.write("sign.img", &image)?;
     let slow = scratch.write("slow.img", [0; 1 << 20])?;
-    let drive = format!(
-        "id=slow,file={},format=raw,if=none,readonly=on",
-        slow.display()
-    );
+    let drive = format!("id=slow,file={},format=raw,if=none,readonly=on", slow.display());
     let disk = "virtio-blk-pci,bus=pcie.0,addr=0x1e,drive=slow,serial=slow";
     let scenario = Scenario {
         arguments: ["-drive", &drive, "-device", disk].map(Into::into).into(),
@@ -358,10 +344,7 @@ fn a_disk_that_stops_answering_holds_neither_a_refresh_nor_a_watcher_nor_a_later
 fn boot_and_slow_down_later() -> Result<Report> {
     let scratch = Scratch::new()?;
     let slow = scratch.write("slow.img", encode(Magic::IMAGEPULLER, DOCUMENT.as_bytes())?)?;
-    let drive = format!(
-        "id=slow,file={},format=raw,if=none,readonly=on",
-        slow.display()
-    );
+    let drive = format!("id=slow,file={},format=raw,if=none,readonly=on", slow.display());
     let disk = "virtio-blk-pci,bus=pcie.0,addr=0x1e,drive=slow,serial=slow";
     let scenario = Scenario {
         document: None,
@@ -433,10 +416,7 @@ fn a_hypervisor_that_crashes_is_started_once_more() -> Result<()> {
             ),
         )?;
         fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))?;
-        let report = run(&Scenario {
-            qemu,
-            ..Scenario::bare("")
-        });
+        let report = run(&Scenario { qemu, ..Scenario::bare("") });
         let log = fs::read_to_string(scratch.path().join("qemu.starts"))?;
         assert_eq!(log.lines().count(), starts);
         match (report, words) {
@@ -454,10 +434,7 @@ fn a_hypervisor_that_crashes_is_started_once_more() -> Result<()> {
 
 /// The largest resident set, as the kernel tells the parent.
 fn assert_little_memory(report: &Report, case: &str) -> Result<()> {
-    let peak: u32 = report
-        .value(&format!("{case}-peak"))
-        .context("no peak")?
-        .parse()?;
+    let peak: u32 = report.value(&format!("{case}-peak")).context("no peak")?.parse()?;
     assert!((100..8192).contains(&peak), "{case}: {peak} KiB");
     Ok(())
 }

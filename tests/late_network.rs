@@ -29,11 +29,8 @@ mark answer "$(cat /tmp/answer /tmp/error)"
 #[test]
 fn an_interface_that_comes_late_is_waited_for() -> Result<()> {
     let site = site()?;
-    let scenario = Scenario {
-        document: Some(site.document()),
-        job: Some(JOB.to_owned()),
-        ..site.scenario()
-    };
+    let scenario =
+        Scenario { document: Some(site.document()), job: Some(JOB.to_owned()), ..site.scenario() };
     let report = despite_crash(|| Guest::boot(&scenario)?.finish(|_| ()))?;
     let told = |name: &str| report.value(name).unwrap_or_default();
     assert_tells(told("waits"), &["registry.corp", "unreachable"]);

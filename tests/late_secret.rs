@@ -90,10 +90,7 @@ fn late(site: &Site) -> Result<()> {
         site.authority.certificate()
     );
     let docker = |password: &str| {
-        format!(
-            "{{\"auths\":{{\"{REGISTRY_NAME}\":{{\"auth\":\"{}\"}}}}}}",
-            Site::auth(password)
-        )
+        format!("{{\"auths\":{{\"{REGISTRY_NAME}\":{{\"auth\":\"{}\"}}}}}}", Site::auth(password))
     };
     let key = ".dockerconfigjson";
     let agent = Cell::new(None);

@@ -144,10 +144,7 @@ pub fn nth_refusal(report: &Report, number: &str) -> Result<String> {
     let error: Vec<&str> = report.values(&format!("error{number}")).collect();
     let error = error.join(" ");
     let (pull, console) = (report.value(&format!("pull{number}")), &report.console);
-    ensure!(
-        pull.is_some_and(|pull| pull != "exit 0"),
-        "the pull succeeded:\n{console}"
-    );
+    ensure!(pull.is_some_and(|pull| pull != "exit 0"), "the pull succeeded:\n{console}");
     ensure!(
         report.value(&format!("mount{number}")) == Some("0"),
         "a root file system is mounted:\n{console}"

@@ -22,9 +22,7 @@ fn assert_pulled(site: &Site, report: &Report) -> Result<()> {
 /// The guest's `config` line for `path`: mode, owner, size, digest.
 fn written<'a>(report: &'a Report, path: &str) -> Option<Vec<&'a str>> {
     let suffix = format!(" {path}");
-    let line = report
-        .values("config")
-        .find(|value| value.ends_with(&suffix))?;
+    let line = report.values("config").find(|value| value.ends_with(&suffix))?;
     Some(line.split(' ').collect())
 }
 
@@ -52,20 +50,13 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
         sleep(Duration::from_millis(10));
     }
     let arguments = arguments()?;
-    assert!(
-        arguments.starts_with("/usr/bin/qemu-system-x86_64 -name sandbox-"),
-        "{arguments}"
-    );
+    assert!(arguments.starts_with("/usr/bin/qemu-system-x86_64 -name sandbox-"), "{arguments}");
     assert!(arguments.contains("serial=imagepuller"), "{arguments}");
     assert_no_secret(&site, &arguments);
 
     let report = guest.finish(|_| ())?;
     assert_pulled(&site, &report)?;
-    assert_eq!(
-        report.value("run"),
-        Some("pulled inside the guest"),
-        "a program of the image runs"
-    );
+    assert_eq!(report.value("run"), Some("pulled inside the guest"), "a program of the image runs");
     // Where the guest's console goes to the node's journal, the pull is told there.
     let told = |words: &[&str]| {
         let mut lines = report.console.lines();
@@ -73,12 +64,7 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     };
     for words in [
         &["pull begins", &site.layout.manifest][..],
-        &[
-            "fetched",
-            "sources=\"registry.corp",
-            " bytes at ",
-            " bytes/s",
-        ],
+        &["fetched", "sources=\"registry.corp", " bytes at ", " bytes/s"],
     ] {
         assert!(told(words), "{words:?} is missing in:\n{}", report.console);
     }
@@ -89,10 +75,7 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     let hard = report.values("file").filter(|v| v.contains(" 2 ")).count();
     assert_eq!(hard, 2, "both names of the hard link count two links");
 
-    assert_eq!(
-        report.value("disk"),
-        Some("read-only 1 written no changed no")
-    );
+    assert_eq!(report.value("disk"), Some("read-only 1 written no changed no"));
 
     let document = scenario.document.context("the scenario has a document")?;
     let copied =
@@ -101,15 +84,9 @@ fn image_is_pulled_checked_and_mounted_inside_the_guest() -> Result<()> {
     assert!(written(&report, "/run/measured-cfg/aa.toml").is_some());
     assert!(written(&report, "/run/measured-cfg/policy.rego").is_some());
     assert!(
-        report
-            .values("policy")
-            .any(|line| line.contains("AllowRequestsFailingPolicy := true"))
+        report.values("policy").any(|line| line.contains("AllowRequestsFailingPolicy := true"))
     );
-    assert_eq!(
-        report.value("serving"),
-        Some("600 0:0"),
-        "the socket is for root only"
-    );
+    assert_eq!(report.value("serving"), Some("600 0:0"), "the socket is for root only");
     Ok(())
 }
 
@@ -143,11 +120,7 @@ fn other_ways_to_be_let_in() -> Result<()> {
         ),
         (
             "without a TEE a guest to which nobody sent initdata needs no parameter",
-            Scenario {
-                evidence: Evidence::None,
-                initdata: None,
-                ..site.scenario()
-            },
+            Scenario { evidence: Evidence::None, initdata: None, ..site.scenario() },
         ),
         (
             "without a TEE only the kernel parameter lets a guest with initdata go on",

@@ -68,8 +68,7 @@ fn life(site: &Site) -> Result<()> {
     let scratch = Scratch::new()?;
     let node = Node::new(&scratch)?;
     let home = site.scratch();
-    site.registry
-        .change_password(home, USERNAME, &site.password)?;
+    site.registry.change_password(home, USERNAME, &site.password)?;
     let before = node.find()?;
     show("before", &before);
 
@@ -101,10 +100,7 @@ fn life(site: &Site) -> Result<()> {
     println!("{}", node.shown(&log));
     let last = node.shown(log.lines().last().unwrap_or_default());
     assert_eq!(code, Some(69), "{log}");
-    let kept = [
-        "default/bin/kata-configdev-qemu",
-        "default/etc/kata-configdev/config.toml",
-    ];
+    let kept = ["default/bin/kata-configdev-qemu", "default/etc/kata-configdev/config.toml"];
     let drop_in = format!("{}/{DROP_IN}", HANDLERS[1]);
     let starts = format!("/{drop_in} still starts the wrapper");
     assert_tells(&last, &["failed to remove ", &starts]);
@@ -128,11 +124,7 @@ fn life(site: &Site) -> Result<()> {
     assert_eq!(code, Some(0), "{log}");
     let after = node.find()?;
     show("after", &after);
-    assert_eq!(
-        news(&after, &before),
-        [].into(),
-        "something of Kata's is gone"
-    );
+    assert_eq!(news(&after, &before), [].into(), "something of Kata's is gone");
     let expected = STAYS.into_iter().collect();
     assert_eq!(news(&before, &after), expected);
     Ok(())
@@ -145,10 +137,7 @@ fn new_password(site: &Site) -> String {
 /// The life of a sandbox, and what happens meanwhile; gives what other releases' pods logged.
 fn sandbox(site: &Site, node: &Node, pod: &Pod<'_>) -> Result<String> {
     let hypervisor = node.hypervisor(HANDLERS[0])?;
-    println!(
-        "A sandbox starts: {}",
-        node.shown(&hypervisor.display().to_string())
-    );
+    println!("A sandbox starts: {}", node.shown(&hypervisor.display().to_string()));
     let scenario = Scenario {
         wrapper: Some(hypervisor),
         job: Some(format!("{WATCHED_PULLS}{TRIES}{JOB}")),
@@ -230,10 +219,7 @@ fn second_release(node: &Node, pod: &Pod<'_>) -> Result<String> {
     let (code, log) = other.run(&["install"])?;
     println!("  {}", node.shown(&log));
     assert_eq!(code, Some(69), "{log}");
-    assert_tells(
-        &log,
-        &["what is installed there belongs to kata-system/kata"],
-    );
+    assert_tells(&log, &["what is installed there belongs to kata-system/kata"]);
     assert_eq!(node.find()?, found, "it changed something");
     pod.wait_for(None)?;
     Ok(log)

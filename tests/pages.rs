@@ -18,9 +18,8 @@ pub fn root() -> PathBuf {
 /// Those of the file system.
 pub fn pages() -> Result<Vec<PathBuf>> {
     let root = root();
-    let mut pages: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
-        .map(|page| root.join(page))
-        .into();
+    let mut pages: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|page| root.join(page)).into();
     for folder in ["deploy", "docs"] {
         pages.extend(files(&root.join(folder), "md")?);
     }

@@ -71,9 +71,5 @@ fn privileged_commands_of_the_other_pages() -> Result<()> {
     let pages = commands::pages()?;
     ensure!(pages.len() > 5, "only {pages:?} have commands");
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-    each(
-        "privileged_commands_of_the_other_pages",
-        &pages,
-        commands::follow,
-    )
+    each("privileged_commands_of_the_other_pages", &pages, commands::follow)
 }

@@ -34,25 +34,17 @@ fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
 
     let other = Authority::new("some other CA")?;
     let other = Site::document_with(&site.password, other.certificate());
-    let unproven = site
-        .registry
-        .with_prefix(scratch, &site.authority, &[REGISTRY_NAME], "/")?;
-    let unproven_image = format!(
-        "{REGISTRY_NAME}:{}/team/app@{}",
-        unproven.port(),
-        site.layout.manifest
-    );
+    let unproven = site.registry.with_prefix(scratch, &site.authority, &[REGISTRY_NAME], "/")?;
+    let unproven_image =
+        format!("{REGISTRY_NAME}:{}/team/app@{}", unproven.port(), site.layout.manifest);
 
     let folder = scratch.path().join("damaged");
     let damaged = layout::of_archives(&folder, vec![(vec![0; 1 << 16], Compression::Gzip)])?;
     site.registry.push(scratch, &damaged.path, "team/damaged")?;
     let layer = damaged.layers.last().context("the image has a layer")?;
     flip(&site.registry.blob(layer))?;
-    let damaged_image = format!(
-        "{REGISTRY_NAME}:{}/team/damaged@{}",
-        site.registry.port(),
-        damaged.manifest
-    );
+    let damaged_image =
+        format!("{REGISTRY_NAME}:{}/team/damaged@{}", site.registry.port(), damaged.manifest);
 
     let tagged = format!("{}:1", site.repository());
     let says = "kata-configdev-qemu: sandbox 3f9c2a7d1b: failed to accept the document";
@@ -72,10 +64,7 @@ fn what_the_node_the_registry_or_the_reference_gets_wrong() -> Result<()> {
     })?;
 
     let says = format!("nothing is pulled without it; the node says: {says}");
-    assert_tells(
-        &refusal(&report)?,
-        &[&says, "line 1: registry: unknown key"],
-    );
+    assert_tells(&refusal(&report)?, &[&says, "line 1: registry: unknown key"]);
     assert_untouched_policy(&report);
     let error = nth_refusal(&report, "1")?;
     assert_tells(&error, &["registry.corp", "401", "password"]);
@@ -107,19 +96,11 @@ fn assert_denies(report: &Report, words: &[&str]) -> Result<()> {
     assert_tells(&refusal(report)?, words);
     let policy: Vec<&str> = report.values("policy").collect();
     let policy = policy.join("\n");
-    assert_tells(
-        &policy,
-        &[
-            "package agent_policy",
-            "default CreateContainerRequest := false",
-        ],
-    );
+    assert_tells(&policy, &["package agent_policy", "default CreateContainerRequest := false"]);
     assert_tells(&policy, words);
     assert!(!policy.contains(":= true"), "{policy}");
-    let written: Vec<&str> = report
-        .values("config")
-        .filter_map(|line| line.rsplit(' ').next())
-        .collect();
+    let written: Vec<&str> =
+        report.values("config").filter_map(|line| line.rsplit(' ').next()).collect();
     assert_eq!(
         written,
         [
@@ -135,26 +116,14 @@ fn assert_denies(report: &Report, words: &[&str]) -> Result<()> {
 fn initdata_that_is_not_what_the_evidence_says() -> Result<()> {
     let site = site()?;
     let other = sample_initdata().replace("token_configs", "token_config");
-    let with = |evidence: Evidence| Scenario {
-        evidence,
-        ..site.scenario()
-    };
+    let with = |evidence: Evidence| Scenario { evidence, ..site.scenario() };
     let digest: &[&str] = &["initdata", "digest"];
     let cases = [
-        (
-            "SNP and another document",
-            (with(Evidence::snp(&other)), digest),
-        ),
-        (
-            "TDX and another document",
-            (with(Evidence::tdx(&other)), digest),
-        ),
+        ("SNP and another document", (with(Evidence::snp(&other)), digest)),
+        ("TDX and another document", (with(Evidence::tdx(&other)), digest)),
         (
             "no TEE and no permission to go without",
-            (
-                with(Evidence::None),
-                &["configdev.allow_unverified_initdata=1"],
-            ),
+            (with(Evidence::None), &["configdev.allow_unverified_initdata=1"]),
         ),
         (
             "a TEE is not overruled by the kernel parameter",
@@ -168,32 +137,18 @@ fn initdata_that_is_not_what_the_evidence_says() -> Result<()> {
         ),
         (
             "announced initdata that the host left out",
-            (
-                Scenario {
-                    initdata: None,
-                    ..site.scenario()
-                },
-                &["initdata"],
-            ),
+            (Scenario { initdata: None, ..site.scenario() }, &["initdata"]),
         ),
     ];
-    side_by_side(&cases, |(scenario, words)| {
-        assert_denies(&run(scenario)?, words)
-    })
+    side_by_side(&cases, |(scenario, words)| assert_denies(&run(scenario)?, words))
 }
 
 #[test]
 fn no_configuration_disk_and_two_of_them() -> Result<()> {
     let site = site()?;
     let second = encode(Magic::IMAGEPULLER, site.document().as_bytes())?;
-    let none = Scenario {
-        document: None,
-        ..site.scenario()
-    };
-    let two = Scenario {
-        disks: vec![second.to_vec()],
-        ..site.scenario()
-    };
+    let none = Scenario { document: None, ..site.scenario() };
+    let two = Scenario { disks: vec![second.to_vec()], ..site.scenario() };
     let cases = [
         ("none", (none, ["registry.corp", "no configuration"])),
         ("two", (two, ["imgpullr", "same magic"])),

@@ -71,34 +71,21 @@ fn a_disk_with_a_magic_of_its_own_from_the_settings_to_a_file_and_updated() -> R
             ..Scenario::bare(TIME_JOB)
         };
         let mut updated = None;
-        let report =
-            Guest::boot(&scenario)?.finish(|console| {
-                if updated.is_none() && has_mark(console, "serial") {
-                    updated = Some(scratch.write("ntp.conf", "server 192.0.2.2\n").and_then(
-                        |file| {
-                            let output = Command::new(Program::KataConfigdev.path()?)
-                                .args([
-                                    "update",
-                                    "--magic",
-                                    "timesync",
-                                    "--sandbox-id",
-                                    &scenario.id,
-                                ])
-                                .args(["--config".as_ref(), file.as_os_str()])
-                                .args(["--run-root".as_ref(), run_root.as_os_str()])
-                                .output()?;
-                            ensure!(output.status.success(), "{output:?}");
-                            Ok(())
-                        },
-                    ));
-                }
-            })?;
+        let report = Guest::boot(&scenario)?.finish(|console| {
+            if updated.is_none() && has_mark(console, "serial") {
+                updated = Some(scratch.write("ntp.conf", "server 192.0.2.2\n").and_then(|file| {
+                    let output = Command::new(Program::KataConfigdev.path()?)
+                        .args(["update", "--magic", "timesync", "--sandbox-id", &scenario.id])
+                        .args(["--config".as_ref(), file.as_os_str()])
+                        .args(["--run-root".as_ref(), run_root.as_os_str()])
+                        .output()?;
+                    ensure!(output.status.success(), "{output:?}");
+                    Ok(())
+                }));
+            }
+        })?;
         updated.context("the guest did not get there")??;
-        for (name, value) in [
-            ("first", "192.0.2.1"),
-            ("serial", "1"),
-            ("second", "192.0.2.2"),
-        ] {
+        for (name, value) in [("first", "192.0.2.1"), ("serial", "1"), ("second", "192.0.2.2")] {
             assert_eq!(report.value(name), Some(value), "{}", report.console);
         }
         Ok(())
@@ -122,9 +109,7 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
     let scratch = Scratch::new()?;
     let signer = TokenSigner::new(&scratch)?;
     let names = [REGISTRY_NAME];
-    let registry = site
-        .registry
-        .with_tokens(&scratch, &site.authority, &names, &signer, REALM)?;
+    let registry = site.registry.with_tokens(&scratch, &site.authority, &names, &signer, REALM)?;
     let port = registry.port();
     let token = |lifetime| signer.sign("team/app", SystemTime::now() + lifetime);
     let document = |token: &str| {
@@ -134,19 +119,13 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
             site.authority.certificate()
         )
     };
-    let tokens = [
-        token(lifetime)?,
-        token(lifetime + Duration::from_secs(1200))?,
-    ];
+    let tokens = [token(lifetime)?, token(lifetime + Duration::from_secs(1200))?];
     let run_root = scratch.path().join("run");
     std::fs::create_dir(&run_root)?;
     let scenario = Scenario {
         image: format!("{REGISTRY_NAME}:{port}/team/app@{}", site.layout.manifest),
         document: Some(document(&tokens[0])),
-        settings: format!(
-            "transport = \"file\"\nrun-root = \"{}\"\n",
-            run_root.display()
-        ),
+        settings: format!("transport = \"file\"\nrun-root = \"{}\"\n", run_root.display()),
         job: Some(format!("{WATCHED_PULLS}{JOB}")),
         ..site.scenario()
     };
@@ -184,19 +163,11 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
         return Ok(false);
     }
     let stopped = report.value("stopped").unwrap_or_default();
-    assert_tells(
-        stopped,
-        &["nothing is pulled", "the node says: no token yet"],
-    );
+    assert_tells(stopped, &["nothing is pulled", "the node says: no token yet"]);
     let log: Vec<_> = report.values("refresh").collect();
     assert_tells(&log.join(" "), &["insecure-cfg/imagepuller.toml replaced"]);
     let answer = report.value("answer");
-    assert_eq!(
-        answer,
-        Some(site.layout.manifest.as_str()),
-        "{}",
-        report.console
-    );
+    assert_eq!(answer, Some(site.layout.manifest.as_str()), "{}", report.console);
     assert_eq!(report.value("service"), Some("the same"));
     for token in &tokens {
         assert!(!report.console.contains(token), "a token on the console");

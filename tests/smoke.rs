@@ -50,25 +50,15 @@ fn smoke_image(image: &Image, more: &[&str]) -> Result<(i32, String)> {
 
 /// The rows that failed.
 fn failed(text: &str) -> Vec<&str> {
-    let rows = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("FAILED   "));
-    rows.filter_map(|row| row.split_whitespace().next())
-        .collect()
+    let rows = text.lines().filter_map(|line| line.strip_prefix("FAILED   "));
+    rows.filter_map(|row| row.split_whitespace().next()).collect()
 }
 
 /// The other states are in the jobs of the page (`smoke/jobs.rs`).
 #[test]
 fn a_guest_of_the_rust_runtime_without_initdata() -> Result<()> {
     let image = Image::good()?.with_policy();
-    let more = [
-        "--runtime",
-        "rs",
-        "--initdata",
-        "none",
-        "--expect",
-        "anonymous",
-    ];
+    let more = ["--runtime", "rs", "--initdata", "none", "--expect", "anonymous"];
     let (code, text) = smoke_image(&image, &[&PARAMETER[..], &more].concat())?;
     assert_eq!(code, 0);
     assert_eq!(failed(&text), [""; 0]);
@@ -107,13 +97,7 @@ fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
             "default-policy.rego",
             3,
         ),
-        (
-            good.clone(),
-            &[],
-            &["sockets", "pull", "check-image"],
-            "guest_components_procs",
-            4,
-        ),
+        (good.clone(), &[], &["sockets", "pull", "check-image"], "guest_components_procs", 4),
         (
             good.with_program("usr/local/bin/confidential-data-hub"),
             &[],
@@ -136,10 +120,7 @@ fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
             5,
         ),
         (
-            good.replaced(
-                "mkdir -p /proc /sys",
-                "date -s 2001-01-01\nmkdir -p /proc /sys",
-            )?,
+            good.replaced("mkdir -p /proc /sys", "date -s 2001-01-01\nmkdir -p /proc /sys")?,
             &PARAMETER,
             &["clock"],
             " s slow",
@@ -204,10 +185,9 @@ fn an_image_of_the_callers_is_pulled_with_the_callers_document() -> Result<()> {
     let image = format!("{host}/team/app@{}", layout.manifest);
     let entry = format!("[registries.\"{host}\"]\nusername = \"puller\"\npassword = \"pw\"\n");
     let roots = format!("ca-certs = \"\"\"\n{}\"\"\"\n", authority.certificate());
-    for (document, code, words) in [
-        (entry.clone() + &roots, 0, "mounted as overlay"),
-        (entry, 6, "ca-certs"),
-    ] {
+    for (document, code, words) in
+        [(entry.clone() + &roots, 0, "mounted as overlay"), (entry, 6, "ca-certs")]
+    {
         let document = scratch.write("document.toml", document)?;
         let document = document.to_string_lossy();
         let more = ["--document", &document, "--pull", &image];
@@ -225,10 +205,7 @@ fn an_image_of_the_callers_is_pulled_with_the_callers_document() -> Result<()> {
 fn the_parameter_for_unverified_initdata_is_added_only_with_initdata_and_said() -> Result<()> {
     let scratch = Scratch::new()?;
     let path = |name: &str| scratch.path().join(name);
-    let script = format!(
-        "#!/bin/sh\necho \"$@\" >'{}'\nexit 1\n",
-        path("line").display()
-    );
+    let script = format!("#!/bin/sh\necho \"$@\" >'{}'\nexit 1\n", path("line").display());
     fs::write(path("qemu"), script)?;
     fs::set_permissions(path("qemu"), Permissions::from_mode(0o755))?;
     let initrd = Image::good()?.write(&scratch)?;
@@ -257,30 +234,10 @@ fn what_cannot_begin_has_its_own_codes() -> Result<()> {
     let here = here.to_string_lossy();
     for (initrd, more, code, words) in [
         (&nowhere[..], &[][..], 66, "failed to read /nowhere"),
-        (
-            &["--initrd", &here],
-            &["--qemu", "/nowhere"],
-            69,
-            "install QEMU",
-        ),
-        (
-            &["--initrd", &here],
-            &["--programs", "/nowhere"],
-            69,
-            "--programs",
-        ),
-        (
-            &["--initrd", &here, "--root", "/"],
-            &[],
-            64,
-            "cannot be used",
-        ),
-        (
-            &nowhere,
-            &["--expect", "refused", "--initdata", "none"],
-            64,
-            "go together",
-        ),
+        (&["--initrd", &here], &["--qemu", "/nowhere"], 69, "install QEMU"),
+        (&["--initrd", &here], &["--programs", "/nowhere"], 69, "--programs"),
+        (&["--initrd", &here, "--root", "/"], &[], 64, "cannot be used"),
+        (&nowhere, &["--expect", "refused", "--initdata", "none"], 64, "go together"),
     ] {
         let (ended, text) = smoke(initrd, more)?;
         assert_eq!(ended, code, "{more:?}");

@@ -49,17 +49,10 @@ fn facts<'a>(report: &'a Report, mark: &'a str) -> BTreeMap<&'a str, &'a str> {
 /// The agent never started, and the image puller neither, because of how the processor ended.
 fn assert_no_agent(report: &Report, how: &str) -> Result<()> {
     assert_eq!(report.value("agent"), None, "{}", report.console);
-    for unit in [
-        "initdata.target",
-        "imagepuller.service",
-        "kata-agent.service",
-    ] {
+    for unit in ["initdata.target", "imagepuller.service", "kata-agent.service"] {
         assert_eq!(property(report, unit, "ActiveState")?, "inactive", "{unit}");
     }
-    assert_eq!(
-        property(report, "initdata-processor.service", "Result")?,
-        how
-    );
+    assert_eq!(property(report, "initdata-processor.service", "Result")?, how);
     Ok(())
 }
 
@@ -87,15 +80,9 @@ fn assert_order(report: &Report) -> Result<()> {
     let agent = moment(report, "kata-agent.service", "ExecMainStart")?;
     assert!(processor < agent, "{processor} {agent}");
     let modules: Vec<_> = report.values("modprobe").collect();
-    for name in [
-        "virtio_pci",
-        "virtio_blk",
-        "virtio_scsi",
-        "sd_mod",
-        "nvme",
-        "sev_guest",
-        "tdx_guest",
-    ] {
+    for name in
+        ["virtio_pci", "virtio_blk", "virtio_scsi", "sd_mod", "nvme", "sev_guest", "tdx_guest"]
+    {
         assert!(modules.contains(&name), "{name} is missing: {modules:?}");
     }
     // The kernel's log has the program's own words, here without a journald.
@@ -209,10 +196,7 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
     let longer = "[Unit]\nWants=late.service\nAfter=late.service\n[Service]\nExecStart=\n\
                   ExecStart=/usr/bin/initdata-processor --log kmsg --strict-exit --wait 30\n";
     overlay.drop_in("initdata-processor.service", longer)?;
-    let report = overlay.boot(Scenario {
-        evidence: Evidence::Snp([7; 32]),
-        ..site.scenario()
-    })?;
+    let report = overlay.boot(Scenario { evidence: Evidence::Snp([7; 32]), ..site.scenario() })?;
     let state = property(&report, "initdata-processor.service", "ActiveState")?;
     assert_eq!(state, "active");
     assert!(report.value("agent").is_some(), "{}", report.console);
@@ -234,10 +218,7 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
 #[test]
 fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
     let halves = [
-        (
-            "neither half",
-            ["kata-agent", "initdata-processor"].as_slice(),
-        ),
+        ("neither half", ["kata-agent", "initdata-processor"].as_slice()),
         ("the processor's only", &["kata-agent"]),
         ("the agent's only", &["initdata-processor"]),
     ];
@@ -247,10 +228,8 @@ fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
             overlay.without_policy(unit)?;
         }
         // Nothing allows initdata that nobody verifies.
-        let report = overlay.boot(Scenario {
-            initdata: Some(sample_initdata()),
-            ..Scenario::bare("")
-        })?;
+        let report =
+            overlay.boot(Scenario { initdata: Some(sample_initdata()), ..Scenario::bare("") })?;
         let processor = "initdata-processor.service";
         let status = property(&report, processor, "StatusText")?;
         assert_tells(status, &["initdata refused"]);
@@ -259,10 +238,7 @@ fn an_agent_without_the_policy_does_not_start_after_a_refusal() -> Result<()> {
         assert_eq!(state, if is_relaxed { "active" } else { "failed" });
         assert_eq!(property(&report, processor, "ExecMainStatus")?, "65");
         assert_eq!(report.value("agent"), None, "{}", report.console);
-        assert_eq!(
-            property(&report, "kata-agent.service", "ActiveState")?,
-            "inactive"
-        );
+        assert_eq!(property(&report, "kata-agent.service", "ActiveState")?, "inactive");
         Ok(())
     })
 }

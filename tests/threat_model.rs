@@ -17,11 +17,7 @@ fn checked(path: &str, least: usize) -> Result<String> {
     // A code span may be wrapped after the file's name.
     let page = page.replace("\n   ", "\n ").replace(".rs:\n  ", ".rs: ");
     let tests = named_tests(&page);
-    ensure!(
-        tests.len() >= least,
-        "only {} tests are named in {path}",
-        tests.len()
-    );
+    ensure!(tests.len() >= least, "only {} tests are named in {path}", tests.len());
     for test in tests {
         ensure_test(test)?;
     }
@@ -55,9 +51,8 @@ fn each_rule_names_code_and_a_test_that_exist() -> Result<()> {
 fn every_named_test_exists() -> Result<()> {
     let page = checked("docs/threat-model.md", 80)?;
     // The claims are the list items between these two headings; each names a test.
-    let (_, claims) = page
-        .split_once("## What the host can do with its disks")
-        .context("no claims")?;
+    let (_, claims) =
+        page.split_once("## What the host can do with its disks").context("no claims")?;
     let (claims, _) = claims.split_once("## Not claimed").context("no end")?;
     for claim in claims.split("\n- ").skip(1) {
         ensure!(claim.contains(".rs: "), "a claim without a test: {claim}");

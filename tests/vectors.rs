@@ -62,10 +62,7 @@ fn every_recorded_vector_boots_with_the_disk() -> Result<()> {
         .filter(|vector| wanted.is_empty() || wanted.contains(vector.name.as_str()))
         .map(startable)
         .collect();
-    ensure!(
-        !left.is_empty(),
-        "no vector has one of these names: {wanted:?}"
-    );
+    ensure!(!left.is_empty(), "no vector has one of these names: {wanted:?}");
 
     let mut failed = Vec::new();
     let mut culprit = None;
@@ -114,64 +111,25 @@ fn check(vector: &Vector, end: &End) -> Result<()> {
         "{}: {} {}",
         end.status,
         end.stderr,
-        if report.is_complete() {
-            ""
-        } else {
-            "(not booted to its end)"
-        }
+        if report.is_complete() { "" } else { "(not booted to its end)" }
     );
     let found = |name: &str| report.values(name).collect::<Vec<_>>();
 
     let digest = hex(&Sha256::digest(DOCUMENT));
     let disk = format!("ro 1 serial imagepuller {digest}");
-    ensure!(
-        found("imgpullr") == [disk.as_str()],
-        "the disk: {:?}",
-        found("imgpullr")
-    );
+    ensure!(found("imgpullr") == [disk.as_str()], "the disk: {:?}", found("imgpullr"));
 
-    let has = |word: &str| {
-        vector
-            .arguments
-            .iter()
-            .any(|argument| argument.contains(word))
-    };
-    let inherits = |word: &str| {
-        vector
-            .descriptors
-            .iter()
-            .any(|one| one.target.ends_with(word))
-    };
+    let has = |word: &str| vector.arguments.iter().any(|argument| argument.contains(word));
+    let inherits = |word: &str| vector.descriptors.iter().any(|one| one.target.ends_with(word));
     let initdata = usize::from(has("drive=initdata") || inherits("/initdata.image"));
-    ensure!(
-        found("initdata").len() == initdata,
-        "initdata: {:?}",
-        found("initdata")
-    );
+    ensure!(found("initdata").len() == initdata, "initdata: {:?}", found("initdata"));
     let append = vector.values("-append").next().unwrap_or_default();
-    let root = append
-        .split(' ')
-        .find_map(|word| word.strip_prefix("root="));
-    let root: Vec<_> = root
-        .into_iter()
-        .map(|root| format!("{root} {ROOT_CONTENT}"))
-        .collect();
-    ensure!(
-        found("root") == root,
-        "the root device: {:?}, not {root:?}",
-        found("root")
-    );
+    let root = append.split(' ').find_map(|word| word.strip_prefix("root="));
+    let root: Vec<_> = root.into_iter().map(|root| format!("{root} {ROOT_CONTENT}")).collect();
+    ensure!(found("root") == root, "the root device: {:?}, not {root:?}", found("root"));
     let interfaces = vector.values("-netdev").count().to_string();
-    ensure!(
-        found("interfaces") == [interfaces.as_str()],
-        "interfaces: {:?}",
-        found("interfaces")
-    );
+    ensure!(found("interfaces") == [interfaces.as_str()], "interfaces: {:?}", found("interfaces"));
     let shared = has("vhost-user-fs-pci").then_some(SHARED_CONTENT);
-    ensure!(
-        found("shared") == Vec::from_iter(shared),
-        "shared: {:?}",
-        found("shared")
-    );
+    ensure!(found("shared") == Vec::from_iter(shared), "shared: {:?}", found("shared"));
     Ok(())
 }

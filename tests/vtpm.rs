@@ -77,10 +77,7 @@ fn a_kernel_parameter_changes_a_pcr_and_the_configuration_disk_none() -> Result<
     ] {
         let report = measured(Some(document), None)?;
         let config = report.value("config").context("no configuration arrived")?;
-        assert!(
-            config.ends_with(" /run/insecure-cfg/imagepuller.toml"),
-            "{config}"
-        );
+        assert!(config.ends_with(" /run/insecure-cfg/imagepuller.toml"), "{config}");
         copied.push(config.to_owned());
         assert_eq!(pcrs(&report)?, expected, "a PCR depends on the disk");
     }

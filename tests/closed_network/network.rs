@@ -58,9 +58,7 @@ impl Closed {
         let tokens = TokenServer::start(&scratch, authority, name, USERNAME, password)?;
         let names = [REGISTRY_NAME];
         let (signer, realm) = (tokens.signer(), tokens.realm());
-        let registry = site
-            .registry
-            .with_tokens(&scratch, authority, &names, signer, &realm)?;
+        let registry = site.registry.with_tokens(&scratch, authority, &names, signer, &realm)?;
 
         let names = [MIRROR_NAME];
         let mirror_password = invent_password(&scratch);
@@ -88,12 +86,7 @@ impl Closed {
 
     /// What a proxy has to know.
     pub fn rules<'a>(&'a self, ports: &'a [u16]) -> Rules<'a> {
-        Rules {
-            username: PROXY_USER,
-            password: &self.proxy_password,
-            names: &NAMES,
-            ports,
-        }
+        Rules { username: PROXY_USER, password: &self.proxy_password, names: &NAMES, ports }
     }
 
     /// The ports of mirror, token server and registry, in the order in which a pull has to ask
@@ -194,9 +187,6 @@ pub fn assert_closed(report: &Report) {
     let (proxy, others) = reached.split_last().expect("the guest tried nothing");
     assert_eq!(*proxy, format!("{PROXY_ADDRESS} open"));
     assert_eq!(others.len(), 4, "{reached:?}");
-    assert!(
-        others.iter().all(|line| line.ends_with(" closed")),
-        "{reached:?}"
-    );
+    assert!(others.iter().all(|line| line.ends_with(" closed")), "{reached:?}");
     assert_eq!(report.value("dns"), Some("silent"));
 }

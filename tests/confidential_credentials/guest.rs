@@ -31,11 +31,7 @@ impl Confided {
             .with("default/credential/registry", auths.to_string())
             .with("default/ca/registry", site.authority.certificate());
         let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
-        Ok(Self {
-            site,
-            kbs,
-            authority,
-        })
+        Ok(Self { site, kbs, authority })
     }
 
     fn scenario(&self, document: String) -> Scenario {
@@ -73,43 +69,26 @@ const ENTRY: &str = "[registries.\"registry.corp.\"]\n\
 fn the_owner_gives_a_guest_its_credentials_and_no_host_sees_them() -> Result<()> {
     let confided = Confided::start()?;
     let tunnel = Tunnel::start()?;
-    let document = format!(
-        "{ENTRY}\n[extra-env]\nHTTPS_PROXY = \"http://10.0.2.2:{}\"\n",
-        tunnel.port
-    );
+    let document =
+        format!("{ENTRY}\n[extra-env]\nHTTPS_PROXY = \"http://10.0.2.2:{}\"\n", tunnel.port);
     let report = run(&confided.scenario(document))?;
     confided.assert_pulled(&report)?;
     let mut given = confided.kbs.given();
     given.sort();
-    assert_eq!(
-        given,
-        ["default/ca/registry", "default/credential/registry"]
-    );
+    assert_eq!(given, ["default/ca/registry", "default/credential/registry"]);
     // All of the registry's traffic goes through the host's proxy, which sees names and TLS; the
     // broker's does not.
     let registry = format!("{REGISTRY_NAME}:{}", confided.site.registry.port());
     let targets = tunnel.targets();
-    assert!(
-        !targets.is_empty() && targets.iter().all(|target| *target == registry),
-        "{targets:?}"
-    );
+    assert!(!targets.is_empty() && targets.iter().all(|target| *target == registry), "{targets:?}");
     let bytes = tunnel.bytes();
-    for secret in [
-        &confided.site.password,
-        &Site::auth(&confided.site.password),
-    ] {
+    for secret in [&confided.site.password, &Site::auth(&confided.site.password)] {
         let shows = |window: &[u8]| window == secret.as_bytes();
-        assert!(
-            !bytes.windows(secret.len()).any(shows),
-            "the proxy sees a secret"
-        );
+        assert!(!bytes.windows(secret.len()).any(shows), "the proxy sees a secret");
     }
     let head = b"Authorization: Basic";
     let shows = |window: &[u8]| window.eq_ignore_ascii_case(head);
-    assert!(
-        !bytes.windows(head.len()).any(shows),
-        "the proxy sees a request"
-    );
+    assert!(!bytes.windows(head.len()).any(shows), "the proxy sees a request");
     Ok(())
 }
 
@@ -117,11 +96,7 @@ fn the_owner_gives_a_guest_its_credentials_and_no_host_sees_them() -> Result<()>
 fn a_host_that_stands_in_for_the_registry_gets_nothing() -> Result<()> {
     let confided = Confided::start()?;
     let host = Authority::new("the host's CA")?;
-    let tls = Tls {
-        identity: &host.sign(&[REGISTRY_NAME])?,
-        name: REGISTRY_NAME,
-        http: Http::One,
-    };
+    let tls = Tls { identity: &host.sign(&[REGISTRY_NAME])?, name: REGISTRY_NAME, http: Http::One };
     let content = Content::load(&confided.site.layout.path)?;
     let script = Script::new().login(Login::basic("nobody", "nothing"));
     let stand_in = FaultRegistry::start(content, script, Some(&tls))?;
@@ -143,10 +118,7 @@ fn a_host_that_stands_in_for_the_registry_gets_nothing() -> Result<()> {
         stand_in.address().port(),
         confided.site.layout.manifest
     );
-    let report = run(&Scenario {
-        image,
-        ..confided.scenario(document)
-    })?;
+    let report = run(&Scenario { image, ..confided.scenario(document) })?;
     let error = refusal(&report)?;
     assert_tells(&error, &["the broker gave nothing usable to this guest"]);
     assert_no_secret(&confided.site, &report.console);

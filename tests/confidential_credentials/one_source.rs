@@ -46,10 +46,7 @@ fn privileged_the_host_blocks_one_broker_for_one_resource() -> Result<()> {
             .with("default/signing/key", sealing.public())
             .with("default/key/a", key.pem()?)
             .with("default/kek/1", rewrap.key);
-        let refused = Policy {
-            refused: vec![blocked.to_owned()],
-            ..Policy::default()
-        };
+        let refused = Policy { refused: vec![blocked.to_owned()], ..Policy::default() };
         let document = entry("localhost", &[credentials, &ca_certs])
             + "[decryption-keys]\nkeys = [\"kbs:///default/key/a\"]\n";
         for is_allowed in [false, true] {
@@ -76,10 +73,7 @@ fn privileged_the_host_blocks_one_broker_for_one_resource() -> Result<()> {
                 outcome.refusal()?;
                 let kept = [blocked, "it gave the pull's first secret"];
                 assert_tells(&outcome.reasons, &kept);
-                assert!(
-                    second.requests().is_empty(),
-                    "{blocked}: the second was asked"
-                );
+                assert!(second.requests().is_empty(), "{blocked}: the second was asked");
             }
         }
     }

@@ -68,32 +68,21 @@ impl Stage {
 
     /// A registry that is the host's: it knows the host's own password, and asks for one.
     pub fn stand_in(&self, authority: Option<&Authority>) -> Result<FaultRegistry> {
-        self.serve(
-            Script::new().login(Login::basic("host", "the-hosts")),
-            authority,
-        )
+        self.serve(Script::new().login(Login::basic("host", "the-hosts")), authority)
     }
 
     /// A registry with the image, with a certificate for `localhost` or without TLS.
     pub fn serve(&self, script: Script, authority: Option<&Authority>) -> Result<FaultRegistry> {
-        let identity = authority
-            .map(|authority| authority.sign(&["localhost"]))
-            .transpose()?;
-        let tls = identity.as_ref().map(|identity| Tls {
-            identity,
-            name: "localhost",
-            http: Http::One,
-        });
+        let identity = authority.map(|authority| authority.sign(&["localhost"])).transpose()?;
+        let tls =
+            identity.as_ref().map(|identity| Tls { identity, name: "localhost", http: Http::One });
         FaultRegistry::start(self.content.clone(), script, tls.as_ref())
     }
 
     /// The owner's registry with the image in a layout.
     pub fn serve_layout(&self, layout: &Path, script: Script) -> Result<FaultRegistry> {
-        let tls = Tls {
-            identity: &self.owner.sign(&["localhost"])?,
-            name: "localhost",
-            http: Http::One,
-        };
+        let tls =
+            Tls { identity: &self.owner.sign(&["localhost"])?, name: "localhost", http: Http::One };
         FaultRegistry::start(Content::load(layout)?, script, Some(&tls))
     }
 
@@ -208,10 +197,7 @@ pub fn entry(name: &str, lines: &[&str]) -> String {
 
 /// The lines with which an entry names the owner's secrets.
 pub fn references() -> [String; 2] {
-    [
-        format!("credentials-uri = \"{CREDENTIALS}\""),
-        format!("ca-certs-uri = \"{ROOTS}\""),
-    ]
+    [format!("credentials-uri = \"{CREDENTIALS}\""), format!("ca-certs-uri = \"{ROOTS}\"")]
 }
 
 /// What the host would write with credentials of its own in the place of the references.

@@ -31,20 +31,13 @@ fn every_picture_is_shown_and_has_both_colour_schemes() -> Result<()> {
         for (_, rest) in text.match_indices("![").map(|(at, _)| text.split_at(at)) {
             let (alternative, rest) = rest[2..].split_once("](").context("no picture")?;
             let (target, _) = rest.split_once(')').context("no picture")?;
-            ensure!(
-                !alternative.is_empty(),
-                "{}: {target} has no words",
-                page.display()
-            );
+            ensure!(!alternative.is_empty(), "{}: {target} has no words", page.display());
             shown.insert(page.with_file_name("").join(target).canonicalize()?);
         }
     }
     for picture in files(&root().join("docs"), "svg")? {
         let name = picture.display();
-        ensure!(
-            shown.contains(&picture.canonicalize()?),
-            "no page shows {name}"
-        );
+        ensure!(shown.contains(&picture.canonicalize()?), "no page shows {name}");
         check_colours(&read(&picture)?).with_context(|| name.to_string())?;
     }
     Ok(())
@@ -62,9 +55,7 @@ fn check_colours(svg: &str) -> Result<()> {
     }
     for (at, _) in drawn.match_indices("class=\"") {
         let (classes, _) = drawn[at + 7..].split_once('"').context("cut off")?;
-        let known = classes
-            .split(' ')
-            .any(|class| class_has_colour(&light, class));
+        let known = classes.split(' ').any(|class| class_has_colour(&light, class));
         let element = drawn[..at].rsplit('<').next().unwrap_or_default();
         let is_text = element.starts_with("text ");
         ensure!(known || is_text, "no colour of {classes}");

@@ -38,10 +38,7 @@ pub fn toml(text: &str, scratch: &Scratch) -> Result<()> {
 fn said(program: Program, arguments: &[&str], text: &str, scratch: &Scratch) -> Result<String> {
     let file = scratch.path().join("block.toml");
     fs::write(&file, text)?;
-    let output = Command::new(program.path()?)
-        .args(arguments)
-        .arg(&file)
-        .output()?;
+    let output = Command::new(program.path()?).args(arguments).arg(&file).output()?;
     if output.status.success() {
         return Ok(String::new());
     }

@@ -22,10 +22,7 @@ impl Locked {
         let site = end_to_end::site()?;
         let [rsa, p256, p384, p521] = KeyKind::ALL
             .map(|kind| Key::generate(site.scratch(), &format!("image-{kind:?}"), kind));
-        Ok(Self {
-            keys: [rsa?, p256?, p384?, p521?],
-            site,
-        })
+        Ok(Self { keys: [rsa?, p256?, p384?, p521?], site })
     }
 
     pub fn key(&self, kind: KeyKind) -> &Key {
@@ -44,19 +41,12 @@ impl Locked {
         let repository = format!("team/{name}");
         let registry = &self.site.registry;
         registry.push(self.site.scratch(), &image.path, &repository)?;
-        Ok(format!(
-            "{REGISTRY_NAME}:{}/{repository}@{}",
-            registry.port(),
-            image.manifest
-        ))
+        Ok(format!("{REGISTRY_NAME}:{}/{repository}@{}", registry.port(), image.manifest))
     }
 
     /// The node's document with `[decryption-keys]`.
     pub fn document(&self, items: &[String]) -> String {
-        format!(
-            "{}\n[decryption-keys]\nkeys = {items:?}\n",
-            self.site.document()
-        )
+        format!("{}\n[decryption-keys]\nkeys = {items:?}\n", self.site.document())
     }
 
     /// A sandbox that pulls `image`, and then each of `more` with a document put in place first,

@@ -55,10 +55,7 @@ pub struct Table {
 
 impl Table {
     pub fn new() -> Self {
-        Self {
-            job: SHELL.to_owned(),
-            rows: Vec::new(),
-        }
+        Self { job: SHELL.to_owned(), rows: Vec::new() }
     }
 
     /// Between two runs.
@@ -112,10 +109,7 @@ impl Table {
 fn check_row(report: &Report, name: &str, algorithm: &str, expected: &Expected) -> Result<()> {
     let prefix = format!("{name}: ");
     let values = |mark: &str| -> Vec<&str> {
-        report
-            .values(mark)
-            .filter_map(|value| value.strip_prefix(&prefix))
-            .collect()
+        report.values(mark).filter_map(|value| value.strip_prefix(&prefix)).collect()
     };
     let only = |mark: &str| values(mark).first().copied().context("no such mark");
     let said = values("said").join("\n");
@@ -138,10 +132,7 @@ fn check_row(report: &Report, name: &str, algorithm: &str, expected: &Expected) 
     };
     assert_eq!(only("run")?, exit, "{name}: {said}");
     assert_eq!(only("policy")?, policy, "{name}: {said}");
-    assert!(
-        !only("left")?.contains("initdata-processor"),
-        "{name}: an entry is left"
-    );
+    assert!(!only("left")?.contains("initdata-processor"), "{name}: an entry is left");
     Ok(())
 }
 

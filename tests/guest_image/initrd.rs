@@ -16,10 +16,7 @@ use crate::guest_image::stage::{add_to_initrd, deploy, run, succeed};
 /// A `newc` archive of a directory.
 pub fn archive(folder: &Path) -> Result<Vec<u8>> {
     let script = "find . | cpio --quiet -o -H newc";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(folder)
-        .output()?;
+    let output = Command::new("sh").args(["-c", script]).current_dir(folder).output()?;
     ensure!(output.status.success(), "cpio: {}", output.status);
     Ok(output.stdout)
 }
@@ -99,10 +96,7 @@ fn privileged_what_is_packed_is_what_was_unpacked_and_always_the_same() -> Resul
         ("gzip", through(&["gzip"], &plain)?),
         ("xz", through(&xz, &plain)?),
         ("zstd", through(&["zstd", "-q"], &plain)?),
-        (
-            "gzip",
-            [microcode.clone(), through(&["gzip"], &plain)?].concat(),
-        ),
+        ("gzip", [microcode.clone(), through(&["gzip"], &plain)?].concat()),
     ] {
         fs::write(path("initrd"), &bytes)?;
         let has_early = bytes.starts_with(&microcode);
@@ -155,16 +149,8 @@ fn privileged_what_is_no_initrd_is_refused() -> Result<()> {
     let cases: [(&str, Vec<u8>, &str); 6] = [
         ("nothing", Vec::new(), "there is no file in it"),
         ("zeros", vec![0; 4096], "there is no file in it"),
-        (
-            "text",
-            b"#!/bin/sh\n".to_vec(),
-            "neither a cpio archive nor",
-        ),
-        (
-            "cut",
-            gzip[..gzip.len() / 2].to_vec(),
-            "gzip from byte 0 on",
-        ),
+        ("text", b"#!/bin/sh\n".to_vec(), "neither a cpio archive nor"),
+        ("cut", gzip[..gzip.len() / 2].to_vec(), "gzip from byte 0 on"),
         // What the kernel would unpack one after the other, and no program here does.
         ("two kinds", [gzip, zstd].concat(), "gzip from byte 0 on"),
         ("cut archive", plain[..600].to_vec(), "archive at byte 0"),

@@ -28,13 +28,8 @@ fn privileged_an_image_of_mkosi_with_the_shipped_configuration() -> Result<()> {
     let stage = Stage::with_units(&scratch)?;
     let modules = modules_folder(Kernel::default())?;
     std::os::unix::fs::symlink("usr/lib", stage.0.join("lib"))?;
-    let drivers = [
-        "virtio_pci",
-        "virtio_blk",
-        "virtio_net",
-        "overlay",
-        "vmw_vsock_virtio_transport",
-    ];
+    let drivers =
+        ["virtio_pci", "virtio_blk", "virtio_net", "overlay", "vmw_vsock_virtio_transport"];
     let mut arguments = vec![modules.as_os_str(), stage.0.as_os_str()];
     arguments.extend(drivers.map(OsStr::new));
     succeed(deploy("add-modules"), arguments)?;

@@ -43,10 +43,7 @@ impl Pair {
         let values = ["a".repeat(50_000), "b".repeat(60_000)];
         let disks = values.each_ref().map(|value| {
             let head = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n";
-            packed(
-                b"initdata",
-                format!("{head}value = \"{value}\"\n").as_bytes(),
-            )
+            packed(b"initdata", format!("{head}value = \"{value}\"\n").as_bytes())
         });
         let placed = |value: String| Files::from([("value".to_owned(), value.into_bytes())]);
         Self::new(disks, values.map(|value| Expected::Placed(placed(value))))
@@ -101,10 +98,7 @@ fn race(mut machine: Machine, targets: [&Path; 2], arguments: &[&str]) {
         let found = [initdata, pairs[1].found(&results.insecure)?];
         let code = if found.contains(&None) { 65 } else { 0 };
         if results.exit_code != Some(code) {
-            return Err(format!(
-                "exit code {:?}\n{}",
-                results.exit_code, results.log
-            ));
+            return Err(format!("exit code {:?}\n{}", results.exit_code, results.log));
         }
         for (number, found) in found.into_iter().enumerate() {
             match found {
@@ -149,13 +143,9 @@ fn privileged_loop_devices_that_change() {
             machine.show(&disk, &device);
             device
         });
-        let targets = devices.each_ref().map(|device| {
-            if read_only {
-                device.file().to_owned()
-            } else {
-                device.node()
-            }
-        });
+        let targets = devices
+            .each_ref()
+            .map(|device| if read_only { device.file().to_owned() } else { device.node() });
         race(machine, [&targets[0], &targets[1]], &["--include-loop"]);
     }
 }

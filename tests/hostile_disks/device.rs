@@ -19,41 +19,18 @@ pub fn magics() -> Vec<Row> {
     let behind = |name, by| {
         let mut bytes = moved(by);
         bytes.resize(bytes.len().next_multiple_of(512), 0);
-        row(
-            name,
-            vec![good_initdata(), Disk::new(bytes)],
-            measured(),
-            Expected::Absent,
-        )
+        row(name, vec![good_initdata(), Disk::new(bytes)], measured(), Expected::Absent)
     };
     let only_magic = |magic: &[u8; 8]| Disk::new(image(magic, 0, b""));
     vec![
-        row(
-            "both good",
-            vec![good_initdata(), good_configuration()],
-            measured(),
-            configuration(),
-        )
-        .in_guests(),
+        row("both good", vec![good_initdata(), good_configuration()], measured(), configuration())
+            .in_guests(),
         row("no disks", vec![], Expected::Absent, Expected::Absent),
-        row(
-            "only initdata",
-            vec![good_initdata()],
-            measured(),
-            Expected::Absent,
-        ),
-        row(
-            "only a configuration",
-            vec![good_configuration()],
-            Expected::Absent,
-            configuration(),
-        ),
+        row("only initdata", vec![good_initdata()], measured(), Expected::Absent),
+        row("only a configuration", vec![good_configuration()], Expected::Absent, configuration()),
         row(
             "magics swapped",
-            vec![
-                packed(INITDATA, CONFIGURATION.as_bytes()),
-                packed(IMGPULLR, DOCUMENT.as_bytes()),
-            ],
+            vec![packed(INITDATA, CONFIGURATION.as_bytes()), packed(IMGPULLR, DOCUMENT.as_bytes())],
             Expected::refused(&["parse initdata", "version: the key is missing"]),
             follows(),
         )
@@ -197,12 +174,7 @@ pub fn several() -> Vec<Row> {
         ),
         row(
             "two of each",
-            vec![
-                good_initdata(),
-                good_initdata(),
-                good_configuration(),
-                good_configuration(),
-            ],
+            vec![good_initdata(), good_initdata(), good_configuration(), good_configuration()],
             of_initdata(),
             same(),
         ),
@@ -235,11 +207,8 @@ pub fn several() -> Vec<Row> {
         ),
         row(
             "sixty-four decoys",
-            [
-                vec![good_initdata(), good_configuration()],
-                vec![Disk::new(vec![0x5a; 4096]); 64],
-            ]
-            .concat(),
+            [vec![good_initdata(), good_configuration()], vec![Disk::new(vec![0x5a; 4096]); 64]]
+                .concat(),
             measured(),
             configuration(),
         ),
@@ -274,25 +243,10 @@ pub fn devices() -> Vec<Row> {
             Expected::Absent,
             configuration(),
         ),
-        row(
-            "a disk without sectors",
-            cut(0),
-            measured(),
-            Expected::Absent,
-        ),
+        row("a disk without sectors", cut(0), measured(), Expected::Absent),
         row("a disk of one byte", cut(1), measured(), Expected::Absent),
-        row(
-            "a disk of eight bytes",
-            cut(8),
-            measured(),
-            Expected::Absent,
-        ),
-        row(
-            "a disk of fifteen bytes",
-            cut(15),
-            measured(),
-            Expected::Absent,
-        ),
+        row("a disk of eight bytes", cut(8), measured(), Expected::Absent),
+        row("a disk of fifteen bytes", cut(15), measured(), Expected::Absent),
         row(
             "a disk of sixteen bytes",
             cut(16),
@@ -326,12 +280,7 @@ pub fn devices() -> Vec<Row> {
             measured(),
             Expected::refused(&["but the disk ends after 512 bytes"]),
         ),
-        row(
-            "sysfs says no sectors",
-            odd(Shape::Claims(0)),
-            measured(),
-            configuration(),
-        ),
+        row("sysfs says no sectors", odd(Shape::Claims(0)), measured(), configuration()),
         passed_over("a partition", Shape::Partition),
         beside("a partition beside a disk", Shape::Partition),
         passed_over("a removable disk", Shape::Removable),
@@ -358,19 +307,13 @@ pub fn devices() -> Vec<Row> {
         ),
         unreadable(
             "initdata: nothing can be read",
-            vec![
-                good_initdata().shape(Shape::UnreadableFrom(0)),
-                good_configuration(),
-            ],
+            vec![good_initdata().shape(Shape::UnreadableFrom(0)), good_configuration()],
             Expected::Absent,
             configuration(),
         ),
         unreadable(
             "initdata: its end cannot be read",
-            vec![
-                long_initdata().shape(Shape::UnreadableFrom(8192)),
-                good_configuration(),
-            ],
+            vec![long_initdata().shape(Shape::UnreadableFrom(8192)), good_configuration()],
             Expected::refused(&["read the gzip stream at offset 16: ", "os error 5"]),
             follows(),
         ),

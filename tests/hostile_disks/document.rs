@@ -30,34 +30,14 @@ fn names() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     let not_plain = |rule| Err(rule);
     let legal = |name: &str| Ok(files(&[(name, SECRET)]));
     vec![
-        (
-            "key with dots and a slash",
-            key("\"../escaped\""),
-            not_plain("it has a slash"),
-        ),
-        (
-            "key far outside",
-            key("\"../../../../../../etc/passwd\""),
-            not_plain("it has a slash"),
-        ),
-        (
-            "absolute key",
-            key("\"/escaped\""),
-            not_plain("it has a slash"),
-        ),
-        (
-            "key in a directory",
-            key("\"a/b\""),
-            not_plain("it has a slash"),
-        ),
+        ("key with dots and a slash", key("\"../escaped\""), not_plain("it has a slash")),
+        ("key far outside", key("\"../../../../../../etc/passwd\""), not_plain("it has a slash")),
+        ("absolute key", key("\"/escaped\""), not_plain("it has a slash")),
+        ("key in a directory", key("\"a/b\""), not_plain("it has a slash")),
         ("key ..", key("\"..\""), not_plain("it is a directory")),
         ("key .", key("\".\""), not_plain("it is a directory")),
         ("empty key", key("\"\""), not_plain("it is empty")),
-        (
-            "key with NUL",
-            key("\"a\\u0000b\""),
-            not_plain("it has a control character"),
-        ),
+        ("key with NUL", key("\"a\\u0000b\""), not_plain("it has a control character")),
         (
             "key with a line break and a policy",
             key("\"x\\\"\\n\\ndefault AllowRequestsFailingPolicy := true\\n\""),
@@ -69,46 +49,18 @@ fn names() -> Vec<(&'static str, Vec<u8>, Outcome)> {
             not_plain("it has a control character"),
         ),
         ("key of 255 bytes", key(&longest), legal(&longest)),
-        (
-            "key of 256 bytes",
-            key(&"n".repeat(256)),
-            not_plain("it has more than 255 bytes"),
-        ),
+        ("key of 256 bytes", key(&"n".repeat(256)), not_plain("it has more than 255 bytes")),
         (
             "key of 128 two-byte letters",
             key(&format!("\"{}\"", "é".repeat(128))),
             not_plain("it has more than 255 bytes"),
         ),
-        (
-            "key of a megabyte",
-            key(&"n".repeat(1 << 20)),
-            not_plain("it has more than 255 bytes"),
-        ),
-        (
-            "key with a leading dot",
-            key("\".hidden\""),
-            legal(".hidden"),
-        ),
-        (
-            "key with a backslash",
-            key("'..\\..\\x'"),
-            legal("..\\..\\x"),
-        ),
-        (
-            "key with quotes",
-            key("'x\" } allow := true'"),
-            legal("x\" } allow := true"),
-        ),
-        (
-            "key beyond ASCII",
-            key("\"\u{202e}gnp\""),
-            legal("\u{202e}gnp"),
-        ),
-        (
-            "one key twice",
-            data("a = \"1\"\na = \"2\"\n"),
-            Err("line 5: "),
-        ),
+        ("key of a megabyte", key(&"n".repeat(1 << 20)), not_plain("it has more than 255 bytes")),
+        ("key with a leading dot", key("\".hidden\""), legal(".hidden")),
+        ("key with a backslash", key("'..\\..\\x'"), legal("..\\..\\x")),
+        ("key with quotes", key("'x\" } allow := true'"), legal("x\" } allow := true")),
+        ("key beyond ASCII", key("\"\u{202e}gnp\""), legal("\u{202e}gnp")),
+        ("one key twice", data("a = \"1\"\na = \"2\"\n"), Err("line 5: ")),
         (
             "one key twice, spelt differently",
             data("a = \"1\"\n\"\\u0061\" = \"2\"\n"),
@@ -130,36 +82,18 @@ fn names() -> Vec<(&'static str, Vec<u8>, Outcome)> {
 fn sizes() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     let entries = |count: usize| {
         let numbers = 0..count;
-        let lines: String = numbers
-            .map(|number| format!("e{number} = \"\"\n"))
-            .collect();
+        let lines: String = numbers.map(|number| format!("e{number} = \"\"\n")).collect();
         data(lines)
     };
     let thousand = (0..1024).map(|number| (format!("e{number}"), Vec::new()));
     let value = "v".repeat((4 << 20) - HEAD.len() - 10);
     vec![
         ("1024 entries", entries(1024), Ok(thousand.collect())),
-        (
-            "1025 entries",
-            entries(1025),
-            Err("1025 entries, at most 1024 are accepted"),
-        ),
+        ("1025 entries", entries(1025), Err("1025 entries, at most 1024 are accepted")),
         ("no entries", data(""), Ok(Files::new())),
-        (
-            "one value of 4 MiB",
-            data(format!("a = \"{value}\"\n")),
-            Ok(files(&[("a", &value)])),
-        ),
-        (
-            "arrays in arrays",
-            data(format!("a = {}", "[".repeat(100_000))),
-            Err("line 4: "),
-        ),
-        (
-            "tables in tables",
-            data(format!("a = {}", "{a=".repeat(100_000))),
-            Err("line 4: "),
-        ),
+        ("one value of 4 MiB", data(format!("a = \"{value}\"\n")), Ok(files(&[("a", &value)]))),
+        ("arrays in arrays", data(format!("a = {}", "[".repeat(100_000))), Err("line 4: ")),
+        ("tables in tables", data(format!("a = {}", "{a=".repeat(100_000))), Err("line 4: ")),
         (
             "a dotted key of 50000 parts",
             data(format!("{} = 1", vec!["a"; 50_000].join("."))),
@@ -179,11 +113,7 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     let line_ends = text.replace('\n', "\r\n").into_bytes();
     let ok = || Ok(files(&[("a", SECRET)]));
     vec![
-        (
-            "document: empty",
-            Vec::new(),
-            Err("version: the key is missing"),
-        ),
+        ("document: empty", Vec::new(), Err("version: the key is missing")),
         (
             "document: only a comment",
             format!("# {SECRET}").into_bytes(),
@@ -194,32 +124,14 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
             [&good[..], b"b = \"\xff\xfe\"\n"].concat(),
             Err("not TOML: it is not UTF-8"),
         ),
-        (
-            "document: NUL bytes",
-            [&good[..], &[0; 64]].concat(),
-            Err("line 5: "),
-        ),
+        ("document: NUL bytes", [&good[..], &[0; 64]].concat(), Err("line 5: ")),
         ("document: other line ends", line_ends, ok()),
-        (
-            "document: byte order mark",
-            [&b"\xef\xbb\xbf"[..], &good].concat(),
-            ok(),
-        ),
-        (
-            "document: not TOML",
-            format!("{text}{SECRET} {SECRET}\n").into_bytes(),
-            Err("line 5: "),
-        ),
-        (
-            "document: JSON",
-            format!("{{\"version\": \"{SECRET}\"}}").into_bytes(),
-            Err("line 1: "),
-        ),
+        ("document: byte order mark", [&b"\xef\xbb\xbf"[..], &good].concat(), ok()),
+        ("document: not TOML", format!("{text}{SECRET} {SECRET}\n").into_bytes(), Err("line 5: ")),
+        ("document: JSON", format!("{{\"version\": \"{SECRET}\"}}").into_bytes(), Err("line 1: ")),
         (
             "document: the configuration",
-            crate::hostile_disks::table::CONFIGURATION
-                .as_bytes()
-                .to_vec(),
+            crate::hostile_disks::table::CONFIGURATION.as_bytes().to_vec(),
             Err("version: the key is missing"),
         ),
         (
@@ -292,21 +204,12 @@ pub fn configurations() -> Vec<(&'static str, Vec<u8>)> {
         ("configuration: one byte", vec![b'x']),
         ("configuration: a line break", vec![b'\n']),
         ("configuration: NUL bytes", vec![0; 100]),
-        (
-            "configuration: not UTF-8",
-            [SECRET.as_bytes(), b"\xff\xfe"].concat(),
-        ),
-        (
-            "configuration: not TOML",
-            format!("[[[ {SECRET}").into_bytes(),
-        ),
+        ("configuration: not UTF-8", [SECRET.as_bytes(), b"\xff\xfe"].concat()),
+        ("configuration: not TOML", format!("[[[ {SECRET}").into_bytes()),
         (
             "configuration: an image inside",
             [&b"initdata\x14\0\0\0\0\0\0\0"[..], SECRET.as_bytes()].concat(),
         ),
-        (
-            "configuration: 60000 bytes",
-            padded(SECRET.as_bytes(), 60_000),
-        ),
+        ("configuration: 60000 bytes", padded(SECRET.as_bytes(), 60_000)),
     ]
 }

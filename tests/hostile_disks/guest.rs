@@ -56,11 +56,8 @@ impl Bus {
     /// QEMU's device number `number` with `node` behind it. On the bridge, eight to a slot: the
     /// root bus has too few.
     fn device(self, number: usize) -> String {
-        let slot = format!(
-            "bus=pci-bridge-0,addr={:#x}.{},multifunction=on",
-            1 + number / 8,
-            number % 8
-        );
+        let slot =
+            format!("bus=pci-bridge-0,addr={:#x}.{},multifunction=on", 1 + number / 8, number % 8);
         match self {
             Self::VirtioBlk => format!(
                 "virtio-blk-pci,drive=disk{number},serial=disk{number},num-queues=1,\
@@ -106,19 +103,14 @@ fn selection(bus: Bus) {
     scenario.files = vec![
         ("job/bus".to_owned(), bus.script().into()),
         ("job/rows".to_owned(), numbered(&rows, &disks).into()),
-        (
-            "job/vanishing".to_owned(),
-            vanishing(bus, &rows, &disks).into(),
-        ),
+        ("job/vanishing".to_owned(), vanishing(bus, &rows, &disks).into()),
     ];
     let mut written = Vec::new();
     if bus == Bus::DeviceMapper {
         scenario.files.extend(mapped(&disks));
     } else {
         for (number, disk) in disks.iter().enumerate() {
-            let file = scratch
-                .write(&format!("hostile{number}.img"), &disk.bytes)
-                .unwrap();
+            let file = scratch.write(&format!("hostile{number}.img"), &disk.bytes).unwrap();
             let options = blockdev(number, disk, &file);
             for argument in ["-blockdev", &options, "-device", &bus.device(number)] {
                 scenario.arguments.push(argument.into());
@@ -191,11 +183,8 @@ fn check_vanished(outcome: &str) {
     let refused = insecure.starts_with("imagepuller.error");
     assert_eq!(code, if refused { "65" } else { "0" }, "{outcome}");
     let closed = insecure == "imagepuller.error initdata.refused";
-    let possible: &[&str] = if closed {
-        &["policy.rego"]
-    } else {
-        &["policy.rego", "aa.toml policy.rego"]
-    };
+    let possible: &[&str] =
+        if closed { &["policy.rego"] } else { &["policy.rego", "aa.toml policy.rego"] };
     assert!(possible.contains(&measured.as_str()), "{outcome}");
     assert!(
         closed || ["", "imagepuller.error", "imagepuller.toml"].contains(&insecure.as_str()),
@@ -205,11 +194,7 @@ fn check_vanished(outcome: &str) {
 
 /// QEMU's back end; every second disk can be written to.
 fn blockdev(number: usize, disk: &Disk, file: &Path) -> String {
-    let read_only = if number.is_multiple_of(2) {
-        "on"
-    } else {
-        "off"
-    };
+    let read_only = if number.is_multiple_of(2) { "on" } else { "off" };
     let common = format!("driver=raw,node-name=disk{number},read-only={read_only}");
     let file = file.display();
     match disk.shape {
@@ -270,21 +255,13 @@ fn modules() -> Vec<(String, PathBuf)> {
 fn dmsetup() -> Vec<(String, PathBuf)> {
     let program = PathBuf::from("/usr/sbin/dmsetup");
     let output = Command::new("ldd").arg(&program).output().unwrap();
-    assert!(
-        output.status.success(),
-        "dmsetup is missing: run hack/packages test"
-    );
+    assert!(output.status.success(), "dmsetup is missing: run hack/packages test");
     let text = String::from_utf8(output.stdout).unwrap();
-    let libraries = text
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'))
-        .map(|path| {
-            let name = path.rsplit('/').next().unwrap();
-            (format!("job/{name}"), PathBuf::from(path))
-        });
-    libraries
-        .chain([("job/dmsetup".to_owned(), program.clone())])
-        .collect()
+    let libraries = text.split_whitespace().filter(|word| word.starts_with('/')).map(|path| {
+        let name = path.rsplit('/').next().unwrap();
+        (format!("job/{name}"), PathBuf::from(path))
+    });
+    libraries.chain([("job/dmsetup".to_owned(), program.clone())]).collect()
 }
 
 /// Compares what the guest said about row `number` with the table.

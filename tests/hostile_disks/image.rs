@@ -50,16 +50,10 @@ pub fn padded(document: &[u8], length: usize) -> Vec<u8> {
 
 /// All cases for `kind`.
 pub fn cases(kind: Kind) -> Vec<Case> {
-    [
-        lengths(kind),
-        sizes(kind),
-        gzip::headers(kind),
-        gzip::blocks(kind),
-        gzip::ends(kind),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    [lengths(kind), sizes(kind), gzip::headers(kind), gzip::blocks(kind), gzip::ends(kind)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 pub fn placed(name: &'static str, kind: Kind, stream: &[u8], document: &[u8]) -> Case {
@@ -72,10 +66,7 @@ pub fn placed(name: &'static str, kind: Kind, stream: &[u8], document: &[u8]) ->
 }
 
 pub fn refused(name: &'static str, kind: Kind, stream: &[u8], words: &'static str) -> Case {
-    Case {
-        outcome: Err(words),
-        ..placed(name, kind, stream, b"")
-    }
+    Case { outcome: Err(words), ..placed(name, kind, stream, b"") }
 }
 
 /// The length field says something else than the stream.
@@ -95,17 +86,8 @@ fn lengths(kind: Kind) -> Vec<Case> {
         lie("length 19", 19, "the shortest gzip stream has 20 bytes"),
         lie("length 20 of a longer stream", 20, INFLATE),
         lie("length one short", length - 1, INFLATE).in_guests(),
-        lie(
-            "length one long",
-            length + 1,
-            "it ends 1 bytes before the length",
-        )
-        .in_guests(),
-        lie(
-            "length up to the disk's end, stream shorter",
-            496,
-            "bytes before the length",
-        ),
+        lie("length one long", length + 1, "it ends 1 bytes before the length").in_guests(),
+        lie("length up to the disk's end, stream shorter", 496, "bytes before the length"),
         lie("length one over the disk's end", 497, end).in_guests(),
         lie("length of the whole disk", 512, end),
         lie("length one below the limit, small disk", LIMIT - 1, end),
@@ -113,12 +95,7 @@ fn lengths(kind: Kind) -> Vec<Case> {
         lie("length one over the limit, small disk", LIMIT + 1, over),
         lie("length 2^31", 1 << 31, over),
         lie("length 2^32", 1 << 32, over),
-        lie(
-            "length right in its lower 32 bits only",
-            (1 << 32) + length,
-            over,
-        )
-        .in_guests(),
+        lie("length right in its lower 32 bits only", (1 << 32) + length, over).in_guests(),
         lie("length 2^62", 1 << 62, over),
         lie("length 2^63", 1 << 63, over),
         lie("length 2^64 - 16", u64::MAX - 15, over),
@@ -146,12 +123,7 @@ fn sizes(kind: Kind) -> Vec<Case> {
     let empty_blocks = stored_block(b"", false).repeat((MAX_GZIP_BYTES - 2000) / 5);
     let patience = [empty_blocks, stored(kind.document)].concat();
     vec![
-        placed(
-            "stream one below the limit",
-            kind,
-            &stream(MAX_GZIP_BYTES - 1),
-            &large,
-        ),
+        placed("stream one below the limit", kind, &stream(MAX_GZIP_BYTES - 1), &large),
         placed("stream at the limit", kind, &stream(MAX_GZIP_BYTES), &large),
         refused(
             "stream one over the limit",
@@ -166,12 +138,7 @@ fn sizes(kind: Kind) -> Vec<Case> {
             kind.document,
         )
         .in_guests(),
-        placed(
-            "document one below the limit",
-            kind,
-            &below,
-            &below_document,
-        ),
+        placed("document one below the limit", kind, &below, &below_document),
         placed("document at the limit", kind, &at, &at_document),
         refused("document one over the limit", kind, &above, more),
         refused("bomb of 64 KiB for 64 MiB", kind, &small_bomb, more),

@@ -27,11 +27,7 @@ impl Loop {
         if let Shape::UnreadableFrom(byte) = disk.shape {
             // The kernel answers reads behind the end of the file with an error; its device keeps
             // its size.
-            File::options()
-                .write(true)
-                .open(&file)
-                .and_then(|file| file.set_len(byte))
-                .unwrap();
+            File::options().write(true).open(&file).and_then(|file| file.set_len(byte)).unwrap();
         }
         Some(Self {
             // The kernel goes on counting where the device was somebody else's before.
@@ -83,10 +79,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .arg("--detach")
-            .arg(self.node())
-            .status();
+        let _ = Command::new("losetup").arg("--detach").arg(self.node()).status();
     }
 }
 

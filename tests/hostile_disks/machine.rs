@@ -57,18 +57,8 @@ pub struct Results {
 impl Machine {
     /// Without disks and without a TEE.
     pub fn new() -> Self {
-        let machine = Self {
-            root: tempfile::tempdir().unwrap(),
-            disks_change: false,
-        };
-        for directory in [
-            "sys/block",
-            "sys/class/block",
-            "sys/dev/block",
-            "dev",
-            "proc",
-            "run",
-        ] {
+        let machine = Self { root: tempfile::tempdir().unwrap(), disks_change: false };
+        for directory in ["sys/block", "sys/class/block", "sys/dev/block", "dev", "proc", "run"] {
             fs::create_dir_all(machine.path(directory)).unwrap();
         }
         let parameter = "quiet configdev.allow_unverified_initdata=1\n";
@@ -88,10 +78,7 @@ impl Machine {
     pub fn files(&self, disks: &[Disk]) {
         for (number, disk) in disks.iter().enumerate() {
             let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
-            let name: String = [number / 676, number / 26, number]
-                .map(letter)
-                .iter()
-                .collect();
+            let name: String = [number / 676, number / 26, number].map(letter).iter().collect();
             let name = format!("vd{name}");
             let hardware = "pci0000:00/0000:00:05.0/virtio1";
             let sectors = disk.bytes.len().div_ceil(512);
@@ -112,14 +99,7 @@ impl Machine {
         self.sysfs("virtual", device.name(), disk, device.sectors(), number);
         let mode = Mode::RUSR | Mode::WUSR;
         let node = self.path("dev").join(device.name());
-        mknodat(
-            CWD,
-            node,
-            FileType::BlockDevice,
-            mode,
-            device.device_number(),
-        )
-        .unwrap();
+        mknodat(CWD, node, FileType::BlockDevice, mode, device.device_number()).unwrap();
     }
 
     /// What the kernel says of a disk whose hardware is `parent`, in the places where it says it.
@@ -261,21 +241,13 @@ impl Machine {
         let home = files(&self.path("run/.measured-cfg"));
         let link = fs::read_link(self.path("run/measured-cfg"));
         if home.keys().ne(["current"]) || link.ok() != Some(".measured-cfg/current".into()) {
-            return Err(findings(format!(
-                "run/.measured-cfg holds {:?}",
-                home.keys()
-            )));
+            return Err(findings(format!("run/.measured-cfg holds {:?}", home.keys())));
         }
         let read = |name, modes| read(&self.path("run").join(name), modes).map_err(findings);
         let measured = read("measured-cfg", (0o755, 0o644))?;
         let insecure = read("insecure-cfg", (0o700, 0o600))?;
         check_log(&output.stderr).map_err(findings)?;
-        Ok(Results {
-            exit_code: output.status.code(),
-            measured,
-            insecure,
-            log,
-        })
+        Ok(Results { exit_code: output.status.code(), measured, insecure, log })
     }
 
     fn keep_nodes(&self) -> Nodes {
@@ -337,10 +309,7 @@ fn read(directory: &Path, (directory_mode, file_mode): (u32, u32)) -> Result<Fil
         return Err(format!("no directory of mode {directory_mode:o}"));
     }
     let files = files(directory);
-    match files
-        .keys()
-        .find(|name| mode(&directory.join(name)) != 0o100_000 | file_mode)
-    {
+    match files.keys().find(|name| mode(&directory.join(name)) != 0o100_000 | file_mode) {
         Some(name) => Err(format!("{name} is no file of mode {file_mode:o}")),
         None => Ok(files),
     }

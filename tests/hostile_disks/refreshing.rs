@@ -32,10 +32,7 @@ fn placed(machine: &Machine) -> Files {
 /// Refreshes while `target` is rewritten, and once more when it has come to rest.
 fn race(machine: &Machine, target: &Path, arguments: &[&str]) {
     let pair = Pair::configurations();
-    machine
-        .results(arguments, "022", 24 << 20)
-        .map(drop)
-        .unwrap();
+    machine.results(arguments, "022", 24 << 20).map(drop).unwrap();
     let stop = AtomicBool::new(false);
     let mut said = std::collections::BTreeMap::new();
     std::thread::scope(|scope| {
@@ -92,10 +89,7 @@ fn privileged_loop_devices_refreshed_while_they_change() {
     let device = Loop::attach(&disk, true).unwrap();
     machine.show(&disk, &device);
     let arguments = ["--include-loop"];
-    machine
-        .results(&arguments, "022", 24 << 20)
-        .map(drop)
-        .unwrap();
+    machine.results(&arguments, "022", 24 << 20).map(drop).unwrap();
     // Somebody has it open and has read it, so the page cache keeps what it was.
     let held = File::open(device.node()).unwrap();
     let cached = || {
@@ -106,10 +100,7 @@ fn privileged_loop_devices_refreshed_while_they_change() {
     assert!(cached() == disk.bytes);
     write(device.file(), &Pair::configurations().images[1]);
     assert!(cached() == disk.bytes, "the page cache did not keep it");
-    assert_eq!(
-        refresh(&machine, &arguments),
-        (Some(0), "replaced".to_owned())
-    );
+    assert_eq!(refresh(&machine, &arguments), (Some(0), "replaced".to_owned()));
 
     race(&machine, device.file(), &arguments);
 }

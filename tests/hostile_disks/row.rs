@@ -82,10 +82,7 @@ pub enum Shape {
 
 impl Disk {
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self {
-            bytes,
-            shape: Shape::Whole,
-        }
+        Self { bytes, shape: Shape::Whole }
     }
 
     pub fn shape(mut self, shape: Shape) -> Self {
@@ -132,11 +129,7 @@ impl Row {
         const PARSER: usize = 12;
         let disks = self.disks.iter().map(|disk| disk.bytes.len());
         let lengths = disks.chain([self.parsed, self.configuration.length()]);
-        let base = if lengths.max() <= Some(SMALL) {
-            8 << 20
-        } else {
-            24 << 20
-        };
+        let base = if lengths.max() <= Some(SMALL) { 8 << 20 } else { 24 << 20 };
         (base + PARSER * self.parsed) as u64
     }
 

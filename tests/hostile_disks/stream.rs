@@ -164,9 +164,7 @@ impl Bits {
 
     /// A Huffman code of `width` bits, highest first.
     fn code(self, value: u32, width: u32) -> Self {
-        (0..width)
-            .rev()
-            .fold(self, |bits, place| bits.bit(value >> place & 1 == 1))
+        (0..width).rev().fold(self, |bits, place| bits.bit(value >> place & 1 == 1))
     }
 
     /// The head of a block: whether it is the last one, and its type (0 stored, 1 fixed, 2
@@ -198,9 +196,7 @@ impl Bits {
             .number(literals - 257, 5)
             .number(distances - 1, 5)
             .number(lengths.len() as u32 - 4, 4);
-        lengths
-            .iter()
-            .fold(bits, |bits, length| bits.number(*length, 3))
+        lengths.iter().fold(bits, |bits, length| bits.number(*length, 3))
     }
 
     pub fn bytes(self) -> Vec<u8> {
@@ -212,8 +208,6 @@ impl Bits {
 pub fn fixed(document: &[u8]) -> Vec<u8> {
     let bits = document
         .iter()
-        .fold(Bits::default().block(true, 1), |bits, byte| {
-            bits.fixed(u32::from(*byte))
-        });
+        .fold(Bits::default().block(true, 1), |bits, byte| bits.fixed(u32::from(*byte)));
     bits.fixed(256).bytes()
 }

@@ -24,16 +24,11 @@ pub const IMGPULLR: &[u8; 8] = b"imgpullr";
 
 /// All rows; no two have one name.
 pub fn rows() -> Vec<Row> {
-    let rows: Vec<Row> = [
-        images(),
-        documents(),
-        device::magics(),
-        device::several(),
-        device::devices(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let rows: Vec<Row> =
+        [images(), documents(), device::magics(), device::several(), device::devices()]
+            .into_iter()
+            .flatten()
+            .collect();
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names.len(), rows.len(), "two rows with one name");
     rows
@@ -62,18 +57,13 @@ pub fn measured() -> Expected {
     let policy = "package agent_policy # uu7Hq-content-of-a-disk";
     let files = [("policy.rego", policy), ("aa.toml", "")];
     Expected::Placed(
-        files
-            .map(|(name, content)| (name.to_owned(), content.as_bytes().to_vec()))
-            .into(),
+        files.map(|(name, content)| (name.to_owned(), content.as_bytes().to_vec())).into(),
     )
 }
 
 /// What a configuration becomes.
 pub fn configured(document: &[u8]) -> Expected {
-    Expected::Placed(Files::from([(
-        "imagepuller.toml".to_owned(),
-        document.to_vec(),
-    )]))
+    Expected::Placed(Files::from([("imagepuller.toml".to_owned(), document.to_vec())]))
 }
 
 /// The configuration where initdata was refused.
@@ -101,10 +91,7 @@ impl Row {
 
 /// Each odd image as either document, beside a good disk of the other kind.
 fn images() -> Vec<Row> {
-    let kind = |magic, document: &'static str| Kind {
-        magic,
-        document: document.as_bytes(),
-    };
+    let kind = |magic, document: &'static str| Kind { magic, document: document.as_bytes() };
     let configuration = |case: Case| Row {
         in_guests: case.in_guests,
         ..row(
@@ -139,32 +126,18 @@ fn images() -> Vec<Row> {
     };
     let configurations = cases(kind(IMGPULLR, CONFIGURATION)).into_iter();
     let initdatas = cases(kind(INITDATA, DOCUMENT)).into_iter();
-    configurations
-        .map(configuration)
-        .chain(initdatas.map(initdata))
-        .collect()
+    configurations.map(configuration).chain(initdatas.map(initdata)).collect()
 }
 
 fn documents() -> Vec<Row> {
-    let initdata = document::initdata()
-        .into_iter()
-        .map(|(name, bytes, outcome)| {
-            let (initdata, configuration) = match outcome {
-                Ok(files) => (
-                    Expected::Placed(files),
-                    configured(CONFIGURATION.as_bytes()),
-                ),
-                Err(words) => (
-                    Expected::refused(&["parse initdata from disk ", words]),
-                    follows(),
-                ),
-            };
-            let disks = vec![packed(INITDATA, &bytes), good_configuration()];
-            Row {
-                parsed: bytes.len(),
-                ..row(name, disks, initdata, configuration)
-            }
-        });
+    let initdata = document::initdata().into_iter().map(|(name, bytes, outcome)| {
+        let (initdata, configuration) = match outcome {
+            Ok(files) => (Expected::Placed(files), configured(CONFIGURATION.as_bytes())),
+            Err(words) => (Expected::refused(&["parse initdata from disk ", words]), follows()),
+        };
+        let disks = vec![packed(INITDATA, &bytes), good_configuration()];
+        Row { parsed: bytes.len(), ..row(name, disks, initdata, configuration) }
+    });
     let configurations = document::configurations().into_iter().map(|(name, bytes)| {
         let disks = vec![good_initdata(), packed(IMGPULLR, &bytes)];
         row(name, disks, measured(), configured(&bytes))
@@ -175,8 +148,5 @@ fn documents() -> Vec<Row> {
         measured(),
         Expected::Absent,
     );
-    initdata
-        .chain(configurations)
-        .chain([empty.in_guests()])
-        .collect()
+    initdata.chain(configurations).chain([empty.in_guests()]).collect()
 }

@@ -64,9 +64,7 @@ fn policy_reason(policy: &[u8]) -> Result<String, String> {
                 .strip_prefix("default ")
                 .and_then(|line| line.strip_suffix(" := false"))
                 .is_some_and(is_word)
-            || line
-                .strip_suffix(" := false if { print(reason) }")
-                .is_some_and(is_word)
+            || line.strip_suffix(" := false if { print(reason) }").is_some_and(is_word)
             || rule(line).is_some_and(|name| is_word(&name))
     };
     let mut reasons = text.lines().filter(|line| !constant(line));
@@ -108,19 +106,11 @@ pub fn tells(log: &str, row: &Row) -> Findings {
         .lines()
         .filter(|line| line.contains(": passed over: ") || line.contains("found the magic"))
         .count();
-    let listed = row
-        .disks
-        .iter()
-        .filter(|disk| disk.shape != Shape::Partition)
-        .count();
+    let listed = row.disks.iter().filter(|disk| disk.shape != Shape::Partition).count();
     if told < listed && listed <= MAX_BLOCK_DEVICES {
         return Err(format!("the log tells of {told} disks"));
     }
-    let unreadable = row
-        .disks
-        .iter()
-        .filter(|disk| disk.shape == Shape::UnreadableFrom(0))
-        .count();
+    let unreadable = row.disks.iter().filter(|disk| disk.shape == Shape::UnreadableFrom(0)).count();
     if log.matches("os error 5)").count() < unreadable {
         return Err("the log tells of no error".to_owned());
     }
@@ -144,10 +134,7 @@ fn printable(line: &[u8]) -> Findings {
     if !line.iter().all(|byte| (b' '..=b'~').contains(byte)) {
         return Err(format!("not printable: {shown}"));
     }
-    if line
-        .windows(SECRET.len())
-        .any(|part| part == SECRET.as_bytes())
-    {
+    if line.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()) {
         return Err(format!("quotes a disk: {shown}"));
     }
     Ok(())
@@ -158,12 +145,7 @@ fn shown(files: &Files) -> String {
     let mut text = "found other files:".to_owned();
     for (name, content) in files.iter().take(4) {
         let start = &content[..content.len().min(200)];
-        let _ = write!(
-            text,
-            " {name} ({} bytes) \"{}\"",
-            content.len(),
-            start.escape_ascii()
-        );
+        let _ = write!(text, " {name} ({} bytes) \"{}\"", content.len(), start.escape_ascii());
     }
     text
 }

@@ -31,10 +31,7 @@ impl Node {
             fs::create_dir_all(node.path(directory))?;
         }
         let qemu = node.path("opt/kata/bin/qemu-system-x86_64");
-        fs::write(
-            &qemu,
-            "#!/bin/sh\nexec /usr/bin/qemu-system-x86_64 \"$@\"\n",
-        )?;
+        fs::write(&qemu, "#!/bin/sh\nexec /usr/bin/qemu-system-x86_64 \"$@\"\n")?;
         fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755))?;
         let kata = format!("[hypervisor.qemu]\npath = {qemu:?}\n");
         for handler in HANDLERS {
@@ -98,8 +95,6 @@ pub fn show(when: &str, found: &Found) {
 
 /// The names that `found` has and `before` has not, or has with another state.
 pub fn news<'f>(before: &Found, found: &'f Found) -> BTreeSet<&'f str> {
-    let new = found
-        .iter()
-        .filter(|(name, state)| before.get(*name) != Some(*state));
+    let new = found.iter().filter(|(name, state)| before.get(*name) != Some(*state));
     new.map(|(name, _)| name.as_str()).collect()
 }

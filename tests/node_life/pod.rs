@@ -47,12 +47,7 @@ impl<'n> Pod<'n> {
     /// the release `kata`.
     pub fn new(scratch: &Scratch, node: &'n Node, owner: &str) -> Result<Self> {
         let root = scratch.path().join(owner.replace('/', "."));
-        let pod = Self {
-            node,
-            scratch: scratch.clone(),
-            root,
-            unmounted: Vec::new(),
-        };
+        let pod = Self { node, scratch: scratch.clone(), root, unmounted: Vec::new() };
         for directory in ["usr/local/bin", "config", "proc", "host"] {
             fs::create_dir_all(pod.root.join(directory))?;
         }
@@ -144,11 +139,8 @@ impl<'n> Pod<'n> {
         let command = self.command(arguments)?;
         let rest: Vec<OsString> = command.get_args().map(Into::into).collect();
         // The command is bound already, and binding it twice changes nothing.
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = process::run(&self.scratch, command.get_program(), rest)?;
+        let Output { status, stdout, stderr } =
+            process::run(&self.scratch, command.get_program(), rest)?;
         let told = [stdout, stderr].concat();
         Ok((status.code(), String::from_utf8(told)?))
     }

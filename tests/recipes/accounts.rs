@@ -14,10 +14,7 @@ use crate::recipes::world::{World, program};
 /// A secret of another namespace, as the kubelet uses it.
 pub fn image_pull_secret(page: &Page, way: Way) -> Result<()> {
     let world = World::new()?;
-    let account = Account {
-        username: "puller",
-        password: "hunter2-pull",
-    };
+    let account = Account { username: "puller", password: "hunter2-pull" };
     let shop = Shop::open(&world, &world.web, "registry.example", account, "team/app")?;
     prepare(
         "kubectl -n team create secret docker-registry regcred --docker-server=registry.example \
@@ -34,10 +31,7 @@ pub fn image_pull_secret(page: &Page, way: Way) -> Result<()> {
 /// A deploy token, and a token server at another host.
 pub fn gitlab(page: &Page, way: Way) -> Result<()> {
     let world = World::new()?;
-    let account = Account {
-        username: "gitlab+deploy-token-1",
-        password: "example",
-    };
+    let account = Account { username: "gitlab+deploy-token-1", password: "example" };
     let (name, realm) = ("registry.gitlab.com", "gitlab.com/jwt/auth");
     let shop = TokenShop::open(&world, &world.web, name, realm, account, "team/app")?;
     let followed = follow(page, way, shop.shop.digest())?;
@@ -51,10 +45,7 @@ pub fn gitlab(page: &Page, way: Way) -> Result<()> {
 pub fn key_broker(page: &Page, way: Way) -> Result<()> {
     const SECRET: &str = "default/credential/registry";
     let world = World::new()?;
-    let account = Account {
-        username: "puller",
-        password: "hunter2-broker",
-    };
+    let account = Account { username: "puller", password: "hunter2-broker" };
     let shop = Shop::open(&world, &world.web, "registry.example", account, "team/app")?;
     // Keeps what it is given, with the arguments of Trustee's own client.
     let client = "#!/usr/bin/env bash\nset -euo pipefail\n\
@@ -70,16 +61,12 @@ pub fn key_broker(page: &Page, way: Way) -> Result<()> {
     std::fs::create_dir_all(socket.parent().unwrap())?;
     let pull = || -> Result<_> {
         let pull = followed.pull()?.measured(&world.measured_roots())?;
-        pull.resources(&format!("cdh=unix:{}", socket.display()))
-            .run(&followed.image)
+        pull.resources(&format!("cdh=unix:{}", socket.display())).run(&followed.image)
     };
     // A guest to which the broker gives nothing has no account, and asks nobody without one.
     let hub = DataHub::start(socket, Vault::new())?;
     let before = shop.registry.requests();
-    assert_tells(
-        pull()?.refusal()?,
-        &["the broker gave nothing usable to this guest"],
-    );
+    assert_tells(pull()?.refusal()?, &["the broker gave nothing usable to this guest"]);
     assert_eq!(shop.registry.requests(), before, "the registry was asked");
     drop(hub);
     std::fs::remove_file(socket)?;

@@ -67,10 +67,7 @@ fn follow_quietly(page: &Page, way: Way, digest: &str, plugin: &Plugin<'_>) -> R
 pub fn ecr(page: &Page, way: Way) -> Result<()> {
     let world = World::new()?;
     let host = "123456789012.dkr.ecr.eu-central-1.amazonaws.com";
-    let account = Account {
-        username: "AWS",
-        password: "hunter2-ecr",
-    };
+    let account = Account { username: "AWS", password: "hunter2-ecr" };
     let shop = Shop::open(&world, &world.web, host, account, "team/app")?;
     let plugin = Plugin {
         name: "ecr-credential-provider",
@@ -105,12 +102,7 @@ pub fn acr(page: &Page, way: Way) -> Result<()> {
         name: "acr-credential-provider",
         config: "/var/lib/kubelet/credential-provider-config.yaml",
         directory: "/var/lib/kubelet/credential-provider",
-        patterns: &[
-            "*.azurecr.io",
-            "*.azurecr.cn",
-            "*.azurecr.de",
-            "*.azurecr.us",
-        ],
+        patterns: &["*.azurecr.io", "*.azurecr.cn", "*.azurecr.de", "*.azurecr.us"],
         host,
         cache: ["Registry", "5m0s"],
         auth: json!({
@@ -127,10 +119,7 @@ pub fn acr(page: &Page, way: Way) -> Result<()> {
 pub fn gar(page: &Page, way: Way) -> Result<()> {
     let world = World::new()?;
     let host = "europe-docker.pkg.dev";
-    let account = Account {
-        username: "_token",
-        password: "hunter2-access-token",
-    };
+    let account = Account { username: "_token", password: "hunter2-access-token" };
     let realm = "europe-docker.pkg.dev/v2/token";
     let shop = TokenShop::open(&world, &world.web, host, realm, account, "project/team/app")?;
     let pair = json!({"username": account.username, "password": account.password});
@@ -138,12 +127,7 @@ pub fn gar(page: &Page, way: Way) -> Result<()> {
         name: "auth-provider-gcp",
         config: "/etc/srv/kubernetes/cri_auth_config.yaml",
         directory: "/home/kubernetes/bin",
-        patterns: &[
-            "container.cloud.google.com",
-            "gcr.io",
-            "*.gcr.io",
-            "*.pkg.dev",
-        ],
+        patterns: &["container.cloud.google.com", "gcr.io", "*.gcr.io", "*.pkg.dev"],
         host,
         cache: ["Image", "0s"],
         auth: json!({"*.gcr.io": pair, "*.pkg.dev": pair, "container.cloud.google.com": pair,

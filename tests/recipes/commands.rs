@@ -46,10 +46,7 @@ pub fn follow(page: &str) -> Result<()> {
     // Who asks finds a registry.
     let shop = text.contains("check --ask").then(|| open(&world));
     let _shop = shop.transpose()?;
-    for around in [
-        "every".to_owned(),
-        page.trim_end_matches(".md").replace('/', "-"),
-    ] {
+    for around in ["every".to_owned(), page.trim_end_matches(".md").replace('/', "-")] {
         let file = root().join(format!("tests/recipes/around/{around}.sh"));
         if file.exists() {
             shell(&read(&file)?).with_context(|| file.display().to_string())?;
@@ -69,10 +66,7 @@ pub fn follow(page: &str) -> Result<()> {
 
 /// The registry of the pages, with the image that they name.
 fn open(world: &World) -> Result<Shop> {
-    let account = Account {
-        username: "robot",
-        password: "example",
-    };
+    let account = Account { username: "robot", password: "example" };
     let shop = Shop::open(world, &world.web, "registry.corp", account, "team/app")?;
     prepare(
         "skopeo copy --quiet --src-creds robot:example --dest-creds robot:example \
@@ -130,17 +124,10 @@ fn typed(text: &str) -> Result<Vec<Typed>> {
     let mut is_open = false;
     for line in text.lines() {
         if let Some(command) = line.strip_prefix("# ").filter(|_| !is_open) {
-            typed.push(Typed {
-                command: format!("{command}\n"),
-                shown: String::new(),
-            });
+            typed.push(Typed { command: format!("{command}\n"), shown: String::new() });
         } else {
             let last = typed.last_mut().context("output before any command")?;
-            let text = if is_open {
-                &mut last.command
-            } else {
-                &mut last.shown
-            };
+            let text = if is_open { &mut last.command } else { &mut last.shown };
             *text += &format!("{line}\n");
             if !is_open {
                 continue;
@@ -187,10 +174,7 @@ mod tests {
         let text = "# cat a\n# no command\n# b |\n    c 'd\n# e' \\\n  f\n";
         let found = typed(text).unwrap();
         let commands: Vec<&str> = found.iter().map(|typed| typed.command.as_str()).collect();
-        assert_eq!(
-            commands,
-            ["cat a\n", "no command\n", "b |\n    c 'd\n# e' \\\n  f\n"]
-        );
+        assert_eq!(commands, ["cat a\n", "no command\n", "b |\n    c 'd\n# e' \\\n  f\n"]);
         assert!(typed("a\n").is_err());
         assert!(typed("# a |\n").is_err());
         let shown = &typed("# a\nb\n\nc\n").unwrap()[0];

@@ -15,20 +15,11 @@ use crate::recipes::world::{PLACE, World, program};
 /// What a guest says that has no key.
 const REFUSAL: &str = "is encrypted and there is no key";
 
-const ACCOUNT: Account<'_> = Account {
-    username: "puller",
-    password: "hunter2-encrypted",
-};
+const ACCOUNT: Account<'_> = Account { username: "puller", password: "hunter2-encrypted" };
 
 /// A registry, the image as the page has it, an owner who may push, and the pods' account.
 fn open(world: &World) -> Result<Shop> {
-    let shop = Shop::open(
-        world,
-        &world.web,
-        "registry.example",
-        ACCOUNT,
-        "team/another",
-    )?;
+    let shop = Shop::open(world, &world.web, "registry.example", ACCOUNT, "team/another")?;
     prepare(&format!(
         "cp -r '{}' app\n\
          echo {password} | skopeo login --username {user} --password-stdin registry.example\n\
@@ -100,8 +91,7 @@ pub fn broker(page: &Page, way: Way) -> Result<()> {
     fs::create_dir_all(socket.parent().unwrap())?;
     let pull = |followed: &Followed| -> Result<_> {
         let pull = followed.pull()?.measured(&world.measured_roots())?;
-        pull.resources(&format!("cdh=unix:{}", socket.display()))
-            .run(&followed.image)
+        pull.resources(&format!("cdh=unix:{}", socket.display())).run(&followed.image)
     };
     // A broker that gives this guest nothing.
     let hub = DataHub::start(socket, Vault::new())?;

@@ -44,9 +44,7 @@ impl Followed {
 
     /// The same in a guest that trusts the web of this node.
     pub fn pull_from(&self, world: &World) -> Result<Outcome> {
-        self.pull()?
-            .measured(&world.measured_roots())?
-            .run(&self.image)
+        self.pull()?.measured(&world.measured_roots())?.run(&self.image)
     }
 }
 
@@ -66,10 +64,7 @@ pub fn follow(page: &Page, way: Way, digest: &str) -> Result<Followed> {
         Way::Fleet => install_as_the_chart()?,
     };
     let drop_in = fs::read_to_string(Path::new(HANDLER).join("config.d/zz-kata-configdev.toml"))?;
-    ensure!(
-        drop_in.contains("bin/kata-configdev-qemu\""),
-        "Kata starts no wrapper: {drop_in}"
-    );
+    ensure!(drop_in.contains("bin/kata-configdev-qemu\""), "Kata starts no wrapper: {drop_in}");
     let image = fs::read_to_string(format!("{CLUSTER}/image")).context("no pod was made")?;
     Ok(Followed {
         document: start_sandbox(&settings)?,

@@ -42,25 +42,17 @@ impl Front {
             ways.push(way);
         }
         let answer = move |request: &Request| -> Answer {
-            let way = known
-                .iter()
-                .find(|(path, _)| request.target.starts_with(path));
+            let way = known.iter().find(|(path, _)| request.target.starts_with(path));
             let passed = way.and_then(|(_, port)| pass(request, *port).ok());
             passed.map_or_else(
                 || head("502 Bad Gateway", "").into(),
-                |bytes| Answer {
-                    bytes,
-                    end: End::Close,
-                },
+                |bytes| Answer { bytes, end: End::Close },
             )
         };
         let tls = authority.server_config(&[name])?;
         let server = Server::listen(([127, 0, 0, 1], 0).into(), Some(tls), answer)?;
         world.lead(name, 443, server.port)?;
-        Ok(Self {
-            _server: server,
-            _ways: ways,
-        })
+        Ok(Self { _server: server, _ways: ways })
     }
 }
 
@@ -75,13 +67,8 @@ impl Way {
             .arg(format!("OPENSSL:127.0.0.1:{to},verify=0"));
         let mut process = Background::spawn(&format!("way-{port}"), command, scratch)?;
         let listens = |_: &str| TcpStream::connect(("127.0.0.1", port)).ok();
-        process
-            .wait_for(Duration::from_secs(60), listens)
-            .context("socat did not start")?;
-        Ok(Self {
-            reserved,
-            _process: process,
-        })
+        process.wait_for(Duration::from_secs(60), listens).context("socat did not start")?;
+        Ok(Self { reserved, _process: process })
     }
 
     /// Where it listens.

@@ -16,18 +16,12 @@ use crate::recipes::world::{PLACE, World};
 
 /// The account of a page whose document has the password in it.
 const fn account(username: &str) -> Account<'_> {
-    Account {
-        username,
-        password: "example",
-    }
+    Account { username, password: "example" }
 }
 
 /// Puts the certificate of a private CA where the page says that it is.
 fn give_certificate(authority: &Authority, name: &str) -> Result<()> {
-    Ok(fs::write(
-        format!("{PLACE}/{name}"),
-        authority.certificate(),
-    )?)
+    Ok(fs::write(format!("{PLACE}/{name}"), authority.certificate())?)
 }
 
 /// The page's pod, and others that its text promises, are pulled by nothing but the document.
@@ -50,15 +44,11 @@ pub fn harbor(page: &Page, way: Way) -> Result<()> {
     let account = account("robot$team+guest");
     let harbor = TokenShop::open(&world, &private, name, realm, account, "hub/library/app")?;
     let shop = &harbor.shop;
-    shop.registry
-        .push(&shop.scratch, &shop.layout.path, "team/app")?;
+    shop.registry.push(&shop.scratch, &shop.layout.path, "team/app")?;
     let followed = follow(page, way, shop.digest())?;
     assert_pulled(shop, &followed, &["harbor.corp/team/app"])?;
     let scopes = harbor.tokens.given().scopes;
-    ensure!(
-        scopes.contains(&"repository:hub/library/app:pull".to_owned()),
-        "{scopes:?}"
-    );
+    ensure!(scopes.contains(&"repository:hub/library/app:pull".to_owned()), "{scopes:?}");
     Ok(())
 }
 
@@ -70,20 +60,13 @@ pub fn artifactory(page: &Page, way: Way) -> Result<()> {
     give_certificate(&private, "artifactory-ca.crt")?;
     let name = "artifactory.corp";
     let shop = Shop::stock(&private, name, account("guest"), "docker-local/team/app")?;
-    shop.registry
-        .push(&shop.scratch, &shop.layout.path, "library/app")?;
+    shop.registry.push(&shop.scratch, &shop.layout.path, "library/app")?;
     let path = "/artifactory/api/docker/docker-remote/";
-    let remote = shop
-        .registry
-        .with_prefix(&shop.scratch, &private, &[name], path)?;
+    let remote = shop.registry.with_prefix(&shop.scratch, &private, &[name], path)?;
     let ports = [(path, remote.port()), ("/", shop.registry.port())];
     let _front = Front::open(&world, &private, name, &ports)?;
     let followed = follow(page, way, shop.digest())?;
-    assert_pulled(
-        &shop,
-        &followed,
-        &["artifactory.corp/docker-local/team/app"],
-    )
+    assert_pulled(&shop, &followed, &["artifactory.corp/docker-local/team/app"])
 }
 
 /// Images carried to where the web is not.
@@ -127,13 +110,7 @@ pub fn k3s(page: &Page, way: Way) -> Result<()> {
          configs:\n  mirror.corp:\n    auth: {username: puller, password: example}\n    \
          tls: {ca_file: /etc/rancher/k3s/mirror-ca.crt}\nEND\n",
     )?;
-    let shop = Shop::open(
-        &world,
-        &private,
-        "mirror.corp",
-        account("puller"),
-        "hub/app",
-    )?;
+    let shop = Shop::open(&world, &private, "mirror.corp", account("puller"), "hub/app")?;
     let followed = follow(page, way, shop.digest())?;
     assert_pulled(&shop, &followed, &["mirror.corp/hub/app"])
 }
@@ -150,21 +127,11 @@ pub fn corporate_proxy(page: &Page, way: Way) -> Result<()> {
     let inside = FrontWay::open(&shop.scratch, shop.registry.port())?;
     let opener = Proxy::tls_front(&shop.scratch, &private.sign(&[name])?, inside.port())?;
     world.relay(([127, 0, 0, 1], 443).into(), opener.port())?;
-    let rules = Rules {
-        username: "guest",
-        password: "example",
-        names: &[name],
-        ports: &[443],
-    };
+    let rules = Rules { username: "guest", password: "example", names: &[name], ports: &[443] };
     let proxy = Proxy::tinyproxy(&shop.scratch, &rules)?;
     world.lead("proxy.corp", 3128, proxy.port())?;
     let followed = follow(page, way, shop.digest())?;
     assert_pulled(&shop, &followed, &[])?;
-    ensure!(
-        proxy
-            .asked()
-            .iter()
-            .all(|asked| asked == "registry.example:443")
-    );
+    ensure!(proxy.asked().iter().all(|asked| asked == "registry.example:443"));
     Ok(())
 }

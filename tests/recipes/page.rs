@@ -56,18 +56,12 @@ impl Page {
 
     fn parse(text: &str) -> Result<Self> {
         ensure!(
-            text.split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
-                .contains(READ_ONLY),
+            text.split_whitespace().collect::<Vec<_>>().join(" ").contains(READ_ONLY),
             "the page does not say: {READ_ONLY}"
         );
         let long = text.lines().find(|line| line.chars().count() > 100);
         ensure!(long.is_none(), "longer than 100 columns: {long:?}");
-        let mut page = Self {
-            node: Vec::new(),
-            fleet: Vec::new(),
-        };
+        let mut page = Self { node: Vec::new(), fleet: Vec::new() };
         let (mut way, mut steps) = (None, 0);
         for part in fenced::parts(text)? {
             let line = match part {
@@ -82,19 +76,12 @@ impl Page {
                 steps = 0;
             } else if let (Some(heading), Some(way)) = (line.strip_prefix("### "), way) {
                 steps += 1;
-                ensure!(
-                    heading.starts_with(&format!("{steps}. ")),
-                    "not step {steps}: {line}"
-                );
+                ensure!(heading.starts_with(&format!("{steps}. ")), "not step {steps}: {line}");
                 ensure!(steps <= way.most_steps(), "too many steps: {line}");
             }
         }
         for way in Way::ALL {
-            ensure!(
-                !page.blocks(way).is_empty(),
-                "no commands: {}",
-                way.heading()
-            );
+            ensure!(!page.blocks(way).is_empty(), "no commands: {}", way.heading());
         }
         Ok(page)
     }

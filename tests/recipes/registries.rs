@@ -54,11 +54,7 @@ impl Shop {
         let registry = Registry::start(&scratch, authority, &[name], username, password)?;
         let layout = layout::sample(&scratch.path().join("layout"))?;
         registry.push(&scratch, &layout.path, repository)?;
-        Ok(Self {
-            registry,
-            layout,
-            scratch,
-        })
+        Ok(Self { registry, layout, scratch })
     }
 
     /// The image's digest.
@@ -142,12 +138,7 @@ impl TokenShop {
             world.lead(host, 443, tokens.port())?;
             None
         };
-        Ok(Self {
-            shop,
-            tokens,
-            _registry: registry,
-            _front: front,
-        })
+        Ok(Self { shop, tokens, _registry: registry, _front: front })
     }
 
     /// As [`Shop::assert_pulled`], by tokens for the one repository, from `path`.

@@ -41,9 +41,7 @@ pub fn configuration() -> Result<String> {
     for (key, value) in values["sets"]["default"].as_object().context("no set")? {
         let mounted = || -> Result<Value> {
             let names = value.as_array().context("no list")?.iter();
-            names
-                .map(|name| mount(name.as_str().unwrap_or_default()))
-                .collect()
+            names.map(|name| mount(name.as_str().unwrap_or_default())).collect()
         };
         let (key, value) = match key.as_str() {
             "existingSecret" => {

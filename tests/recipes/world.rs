@@ -109,17 +109,11 @@ impl World {
         let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         symlink(checkout.join("deploy"), Path::new(PLACE).join("deploy"))?;
         for program in [Program::KataConfigdev, Program::KataConfigdevQemu] {
-            fs::copy(
-                program.path()?,
-                Path::new("/usr/local/bin").join(program.name()),
-            )?;
+            fs::copy(program.path()?, Path::new("/usr/local/bin").join(program.name()))?;
         }
         world.install_kata()?;
         world.trust_the_web()?;
-        for (name, text) in [
-            ("kubectl", include_str!("kubectl")),
-            ("helm", include_str!("helm")),
-        ] {
+        for (name, text) in [("kubectl", include_str!("kubectl")), ("helm", include_str!("helm"))] {
             program(Path::new("/usr/local/bin"), name, text)?;
         }
         Ok(world)
@@ -130,11 +124,7 @@ impl World {
         let handler = "/opt/kata/share/defaults/kata-containers/runtimes/qemu-snp";
         fs::create_dir_all(handler)?;
         fs::create_dir_all("/opt/kata/bin")?;
-        program(
-            Path::new("/opt/kata/bin"),
-            "qemu-system-x86_64",
-            "#!/bin/sh\n",
-        )?;
+        program(Path::new("/opt/kata/bin"), "qemu-system-x86_64", "#!/bin/sh\n")?;
         let main = Path::new(handler).join("configuration-qemu-snp.toml");
         let text = "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu-system-x86_64\"\n";
         Ok(fs::write(main, text)?)
@@ -145,9 +135,7 @@ impl World {
     ///
     /// Other programs of the node find it where Debian has the web's authorities.
     fn trust_the_web(&self) -> Result<()> {
-        let mut system = File::options()
-            .append(true)
-            .open("/etc/ssl/certs/ca-certificates.crt")?;
+        let mut system = File::options().append(true).open("/etc/ssl/certs/ca-certificates.crt")?;
         system.write_all(self.web.certificate().as_bytes())?;
         fs::write(self.roots(), self.measured_roots())?;
         let text = format!(
@@ -169,10 +157,7 @@ impl World {
 
     /// A measured document that stands for the web's authorities.
     pub fn measured_roots(&self) -> String {
-        format!(
-            "[registries.\".\"]\nca-certs = '''\n{}'''\n",
-            self.web.certificate()
-        )
+        format!("[registries.\".\"]\nca-certs = '''\n{}'''\n", self.web.certificate())
     }
 
     /// Makes `name` a host of its own, whose port leads to a port of 127.0.0.1.
@@ -206,10 +191,7 @@ impl World {
     pub fn forget(&self, name: &str) -> Result<()> {
         let hosts = fs::read_to_string(HOSTS)?;
         let others = hosts.lines().filter(|line| !line.ends_with(name));
-        Ok(fs::write(
-            HOSTS,
-            others.collect::<Vec<_>>().join("\n") + "\n",
-        )?)
+        Ok(fs::write(HOSTS, others.collect::<Vec<_>>().join("\n") + "\n")?)
     }
 }
 

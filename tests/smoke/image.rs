@@ -64,10 +64,7 @@ impl Image {
     pub fn replaced(&self, old: &str, new: &str) -> Result<Self> {
         ensure!(self.init.contains(old), "the example has no {old:?}");
         let init = self.init.replace(old, new);
-        Ok(Self {
-            init,
-            ..self.clone()
-        })
+        Ok(Self { init, ..self.clone() })
     }
 
     /// Without a driver.

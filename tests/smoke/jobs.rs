@@ -87,22 +87,15 @@ impl Machine {
         fs::copy(&Fixture::find()?.kernel, path("work/vmlinuz"))?;
         fs::write(path("published").join(PACKAGE), "a package")?;
         let real = program("configdev-smoke")?;
-        let real = format!(
-            "#!/bin/sh\nexec '{}' \"$@\" --timeout {TIMEOUT}\n",
-            real.display()
-        );
-        for (name, text) in [
-            ("stand-ins/curl", CURL),
-            ("stand-ins/apt-get", APT_GET),
-            ("published/program", &real),
-        ] {
+        let real = format!("#!/bin/sh\nexec '{}' \"$@\" --timeout {TIMEOUT}\n", real.display());
+        for (name, text) in
+            [("stand-ins/curl", CURL), ("stand-ins/apt-get", APT_GET), ("published/program", &real)]
+        {
             fs::write(path(name), text)?;
             fs::set_permissions(path(name), Permissions::from_mode(0o755))?;
         }
-        let sums = Command::new("sha256sum")
-            .arg(PACKAGE)
-            .current_dir(path("published"))
-            .output()?;
+        let sums =
+            Command::new("sha256sum").arg(PACKAGE).current_dir(path("published")).output()?;
         ensure!(sums.status.success(), "sha256sum: {}", sums.status);
         let other = "0".repeat(64) + "  another-file\n";
         let sums = String::from_utf8(sums.stdout)? + &other;
@@ -210,10 +203,7 @@ fn the_task_for_tekton_packs_a_directory_and_leaves_json() -> Result<()> {
         machine.run(&["sh", "-e"], script, &variables)?;
     }
     let told: Value = serde_json::from_str(&machine.read("smoke.json")?)?;
-    assert_eq!(
-        (&told["as-expected"], &told["exit-code"]),
-        (&true.into(), &0.into())
-    );
+    assert_eq!((&told["as-expected"], &told["exit-code"]), (&true.into(), &0.into()));
     Ok(())
 }
 
@@ -225,11 +215,7 @@ fn a_job_ends_with_a_package_of_another_sum() -> Result<()> {
     fs::write(machine.path("published").join(PACKAGE), "another package")?;
     let steps = job["steps"].as_array().context("no steps")?;
     let step = steps.iter().find_map(|step| step["run"].as_str());
-    let outcome = machine.run(
-        &["bash", "-e"],
-        step.context("no step")?,
-        &mapping(&job["env"]),
-    );
+    let outcome = machine.run(&["bash", "-e"], step.context("no step")?, &mapping(&job["env"]));
     let error = format!("{:#}", outcome.unwrap_err());
     assert_tells(&error, &["FAILED"]);
     assert!(!machine.path("installed/configdev-smoke").exists());

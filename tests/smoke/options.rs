@@ -46,12 +46,8 @@ fn without_rights(folder: &Path) -> Result<Command> {
 
 /// The row of this name.
 fn row<'a>(text: &'a str, name: &str) -> Result<&'a str> {
-    let rows = text
-        .lines()
-        .filter(|line| line.split_whitespace().nth(1) == Some(name));
-    rows.into_iter()
-        .next()
-        .with_context(|| format!("no row {name}"))
+    let rows = text.lines().filter(|line| line.split_whitespace().nth(1) == Some(name));
+    rows.into_iter().next().with_context(|| format!("no row {name}"))
 }
 
 #[test]
@@ -82,18 +78,13 @@ fn what_the_caller_gives_is_what_the_guest_has() -> Result<()> {
     assert_tells(&text, &["OVERLAY_FS"]);
     assert_tells(row(&text, "disks")?, &["sda"]);
     assert_tells(row(&text, "policy")?, &["# the caller's policy"]);
-    assert_tells(
-        row(&text, "sockets")?,
-        &["/run/guest-services/imagepull.socket 0600"],
-    );
+    assert_tells(row(&text, "sockets")?, &["/run/guest-services/imagepull.socket 0600"]);
     let memory = row(&text, "memory")?.split_once(" of ");
     let (_, total) = memory.context("no total")?;
     let total: u32 = total.split(' ').next().unwrap_or_default().parse()?;
     ensure!((400..640).contains(&total), "{total} MiB");
 
-    let kept = text
-        .split_once("the guest's console is in ")
-        .context("no file")?;
+    let kept = text.split_once("the guest's console is in ").context("no file")?;
     let kept = Path::new(kept.1.lines().next().unwrap_or_default());
     ensure!(kept.starts_with(&folder), "{}", kept.display());
     assert_tells(&fs::read_to_string(kept)?, &["Booting from ROM", "@@ "]);
@@ -116,13 +107,7 @@ fn a_guest_that_goes_on_for_ever_is_ended() -> Result<()> {
     let folder = scratch.path().join("temporary");
     let console = scratch.path().join("console");
     let output = without_rights(&folder)?
-        .args([
-            "--initrd",
-            &hangs(&scratch)?,
-            "--timeout",
-            "60",
-            "--keep-console",
-        ])
+        .args(["--initrd", &hangs(&scratch)?, "--timeout", "60", "--keep-console"])
         .arg(&console)
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -139,9 +124,7 @@ fn wait_for_guest(folder: &Path, child: &mut Child) -> Result<()> {
     let speaks = || {
         let folders = fs::read_dir(folder).into_iter().flatten().flatten();
         let consoles = folders.map(|entry| entry.path().join("vm/console.log"));
-        consoles
-            .filter_map(|path| fs::metadata(path).ok())
-            .any(|stat| stat.len() > 0)
+        consoles.filter_map(|path| fs::metadata(path).ok()).any(|stat| stat.len() > 0)
     };
     while !speaks() {
         ensure!(child.try_wait()?.is_none(), "it ended");
@@ -156,9 +139,7 @@ fn processes(folder: &Path) -> usize {
     let name = folder.to_string_lossy().into_owned();
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .filter(|line| String::from_utf8_lossy(line).contains(&name))
-        .count()
+    lines.filter(|line| String::from_utf8_lossy(line).contains(&name)).count()
 }
 
 #[test]
@@ -179,10 +160,7 @@ fn a_signal_leaves_neither_processes_nor_files() -> Result<()> {
         assert_eq!(fs::read_dir(&folder)?.count(), 0);
         let start = Instant::now();
         while processes(&folder) > 0 {
-            ensure!(
-                start.elapsed() < Duration::from_secs(30),
-                "QEMU is still there"
-            );
+            ensure!(start.elapsed() < Duration::from_secs(30), "QEMU is still there");
             sleep(Duration::from_millis(50));
         }
     }

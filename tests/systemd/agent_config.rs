@@ -52,10 +52,7 @@ fn the_verified_configuration_of_the_agent_takes_the_kernels_place() -> Result<(
         ("an entry", (AGENT_TOML, Some(measured))),
         ("no entry", ("", Some("kernel: warn none false"))),
         // As the agent, which ends where it cannot read its configuration.
-        (
-            "an entry that is wrong",
-            ("\"agent.toml\" = 'image_pull_timeout = 600'\n", None),
-        ),
+        ("an entry that is wrong", ("\"agent.toml\" = 'image_pull_timeout = 600'\n", None)),
     ];
     side_by_side(&cases, |(entry, configured)| {
         let report = boot(entry)?;

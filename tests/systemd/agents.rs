@@ -173,11 +173,7 @@ fn scenario(scratch: &Scratch) -> Result<Scenario> {
             format!("virtio-blk-pci,drive=plug{number},serial=plug{number}").into(),
         ]);
     }
-    Ok(Scenario {
-        arguments,
-        files,
-        ..Scenario::bare(INIT)
-    })
+    Ok(Scenario { arguments, files, ..Scenario::bare(INIT) })
 }
 
 #[track_caller]
@@ -208,9 +204,7 @@ fn no_agent_runs_under_a_foreign_policy_without_systemd() -> Result<()> {
     let scratch = Scratch::new()?;
     let mut scenario = scenario(&scratch)?;
     for (name, text) in [("init-example", example), ("init-plain", plain)] {
-        scenario
-            .files
-            .push((format!("job/{name}"), text.into_bytes()));
+        scenario.files.push((format!("job/{name}"), text.into_bytes()));
     }
     let foreign = encode(Magic::INITDATA, document(Some("foreign")).as_bytes())?;
     let report = despite_crash(|| {
@@ -250,11 +244,7 @@ fn no_agent_runs_under_a_foreign_policy_with_systemd() -> Result<()> {
     // The agent starts when a cell says so, and its end is the start's.
     let target = "[Unit]\nRequires=basic.target tmp.mount\nAfter=basic.target\nAllowIsolate=yes\n\
                   Wants=observer.service\n";
-    overlay.file(
-        &format!("{UNITS}/kata-containers.target"),
-        0o644,
-        target.as_bytes(),
-    )?;
+    overlay.file(&format!("{UNITS}/kata-containers.target"), 0o644, target.as_bytes())?;
     let once = "[Unit]\nFailureAction=none\n[Service]\nType=oneshot\nFailureAction=none\n\
                 ExecStart=\nExecStart=/bin/busybox sh /job/strict-agent\n";
     overlay.drop_in("kata-agent.service", once)?;
@@ -266,10 +256,7 @@ fn no_agent_runs_under_a_foreign_policy_with_systemd() -> Result<()> {
     for (path, content) in &scenario.files {
         overlay.file(path, 0o644, content)?;
     }
-    let report = overlay.boot(Scenario {
-        files: Vec::new(),
-        ..scenario
-    })?;
+    let report = overlay.boot(Scenario { files: Vec::new(), ..scenario })?;
     assert_cells(&report, &[ATTACKS[2], ATTACKS[0]]);
     Ok(())
 }

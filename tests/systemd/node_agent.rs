@@ -60,11 +60,7 @@ fn the_shipped_unit_keeps_a_node_right() -> Result<()> {
         overlay.file(&path, 0o755, &fs::read(program.path()?)?)?;
     }
     let main = format!("{HANDLER}/configuration-qemu-snp.toml");
-    overlay.file(
-        &main,
-        0o644,
-        b"[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n",
-    )?;
+    overlay.file(&main, 0o644, b"[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n")?;
     overlay.file("opt/kata/bin/qemu", 0o755, b"#!/bin/sh\n")?;
 
     let target = format!(
@@ -83,11 +79,7 @@ fn the_shipped_unit_keeps_a_node_right() -> Result<()> {
     let wrapper = "path = \"/opt/kata-configdev/default/bin/kata-configdev-qemu\"";
     assert!(report.values("drop-in").any(|line| line == wrapper));
     let agent = facts(&report, "agent");
-    for (name, value) in [
-        ("CapBnd", "0000000000000000"),
-        ("NoNewPrivs", "1"),
-        ("Seccomp", "2"),
-    ] {
+    for (name, value) in [("CapBnd", "0000000000000000"), ("NoNewPrivs", "1"), ("Seccomp", "2")] {
         assert_eq!(agent.get(name), Some(&value), "{name}: {agent:?}");
     }
     let filtered: Vec<_> = report.values("filtered").collect();

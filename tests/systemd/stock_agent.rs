@@ -65,14 +65,9 @@ fn boot(are_units: bool) -> Result<()> {
     assert_eq!(report.value("accepted"), Some(&*accepted));
     let started = format!("-c {run}/upstream-cdh.toml");
     assert_eq!(report.value("confidential-data-hub"), Some(&*started));
-    let configuration: Vec<_> = report
-        .values("confidential-data-hub-configuration")
-        .collect();
+    let configuration: Vec<_> = report.values("confidential-data-hub-configuration").collect();
     let moved = format!("socket = \"unix://{run}/upstream-cdh.sock\"");
-    assert_tells(
-        &configuration.join("\n"),
-        &[&*moved, "url = \"https://kbs.corp\""],
-    );
+    assert_tells(&configuration.join("\n"), &[&*moved, "url = \"https://kbs.corp\""]);
 
     assert_eq!(report.value("hub-socket"), Some("socket 600 0:0"));
     assert_eq!(report.values("pull").collect::<Vec<_>>(), ["exit 0"; 3]);

@@ -22,15 +22,9 @@ fn unit_folder(scratch: &Scratch) -> Result<PathBuf> {
     }
     let built = |program: Program| -> Result<String> { Ok(program.path()?.display().to_string()) };
     let programs = [
-        (
-            "/usr/bin/initdata-processor",
-            built(Program::InitdataProcessor)?,
-        ),
+        ("/usr/bin/initdata-processor", built(Program::InitdataProcessor)?),
         ("/usr/bin/imagepuller", built(Program::Imagepuller)?),
-        (
-            "/usr/local/bin/confidential-data-hub",
-            "/bin/true".to_owned(),
-        ),
+        ("/usr/local/bin/confidential-data-hub", "/bin/true".to_owned()),
     ];
     for (name, unit) in all {
         let target = folder.join(name);
@@ -102,9 +96,7 @@ fn a_refresh_has_the_sandbox_of_the_first_run() -> Result<()> {
     let sandbox = |name: &str| -> Result<Vec<String>> {
         let unit = workspace().join("deploy/guest/systemd").join(name);
         let text = fs::read_to_string(unit)?;
-        let directives = text
-            .lines()
-            .skip_while(|line| *line != "StandardOutput=tty");
+        let directives = text.lines().skip_while(|line| *line != "StandardOutput=tty");
         Ok(directives
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .filter(|line| !line.starts_with("Timeout"))

@@ -50,8 +50,7 @@ impl Connections {
         if segment.is_first {
             if self.begun.len() < MAX_CONNECTIONS {
                 // Sent again, it has the same number.
-                self.begun
-                    .insert((segment.from, segment.to, segment.number));
+                self.begun.insert((segment.from, segment.to, segment.number));
             }
             self.waiting.remove(&segment.from);
         } else if segment.has_payload && self.waiting.len() < MAX_CONNECTIONS {

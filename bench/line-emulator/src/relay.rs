@@ -61,11 +61,8 @@ struct Packet {
 impl Relay {
     pub(crate) fn start(quality: Quality, near: End, far: End) -> Result<Self> {
         let (told, hang_up) = io::pipe()?;
-        let mut relay = Self {
-            shared: Arc::default(),
-            hang_up: Some(hang_up),
-            threads: Vec::new(),
-        };
+        let mut relay =
+            Self { shared: Arc::default(), hang_up: Some(hang_up), threads: Vec::new() };
         let (near_too, far_too) = (near.0.try_clone()?, far.0.try_clone()?);
         relay.carry(Direction::Up, quality, near.0, far.0, told.try_clone()?)?;
         relay.carry(Direction::Down, quality, far_too, near_too, told)?;
@@ -108,8 +105,7 @@ impl Relay {
 
     fn spawn(&mut self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let thread = thread::Builder::new().name("line".to_owned()).spawn(work);
-        self.threads
-            .push(thread.context("failed to start a thread")?);
+        self.threads.push(thread.context("failed to start a thread")?);
         Ok(())
     }
 }
@@ -130,9 +126,7 @@ impl Shared {
     }
 
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_over(&self) -> bool {
@@ -175,10 +169,7 @@ fn take(
         figures.packets.fetch_add(1, Ordering::Relaxed);
         figures.bytes.fetch_add(length, Ordering::Relaxed);
         figures.on_the_way.fetch_add(length, Ordering::Relaxed);
-        let packet = Packet {
-            due,
-            bytes: bytes.to_vec(),
-        };
+        let packet = Packet { due, bytes: bytes.to_vec() };
         if sender.send(packet).is_err() {
             return;
         }
@@ -187,10 +178,7 @@ fn take(
 
 /// Waits for a packet, or for the end.
 fn wait(from: &File, told: &PipeReader) {
-    let mut files = [
-        PollFd::new(from, PollFlags::IN),
-        PollFd::new(told, PollFlags::IN),
-    ];
+    let mut files = [PollFd::new(from, PollFlags::IN), PollFd::new(told, PollFlags::IN)];
     match poll(&mut files, None) {
         Ok(_) | Err(Errno::INTR) => {}
         // It would be busy waiting otherwise.
@@ -217,8 +205,6 @@ fn deliver(direction: Direction, mut to: File, receiver: &Receiver<Packet>, shar
         }
         // An interface that was taken down takes nothing, as a line that was cut.
         let _ = to.write(&packet.bytes);
-        figures
-            .on_the_way
-            .fetch_sub(packet.bytes.len() as u64, Ordering::Relaxed);
+        figures.on_the_way.fetch_sub(packet.bytes.len() as u64, Ordering::Relaxed);
     }
 }

@@ -37,8 +37,7 @@ impl Quality {
 
     fn queue(&self, rate: u64) -> u64 {
         let trip = (self.delay * 2).max(MIN_QUEUE_TIME);
-        self.queue_bytes
-            .unwrap_or_else(|| carried(rate, trip).max(MIN_QUEUE_BYTES))
+        self.queue_bytes.unwrap_or_else(|| carried(rate, trip).max(MIN_QUEUE_BYTES))
     }
 }
 
@@ -52,10 +51,7 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub(crate) const fn new(quality: Quality) -> Self {
-        Self {
-            quality,
-            free_at: None,
-        }
+        Self { quality, free_at: None }
     }
 
     /// When a packet of `bytes` that is handed over `now` arrives; nothing where it is lost, since
@@ -88,11 +84,7 @@ mod tests {
     const DELAY: Duration = Duration::from_millis(50);
 
     fn quality(bytes_per_sec: Option<u64>, queue_bytes: Option<u64>) -> Quality {
-        Quality {
-            delay: DELAY,
-            bytes_per_sec,
-            queue_bytes,
-        }
+        Quality { delay: DELAY, bytes_per_sec, queue_bytes }
     }
 
     #[test]
@@ -112,24 +104,17 @@ mod tests {
         assert_eq!(schedule.accept(now, 500), after(1500));
         // An idle line has no debt and no credit.
         let later = now + Duration::from_secs(1);
-        assert_eq!(
-            schedule.accept(later, 1000),
-            Some(later + DELAY + Duration::from_micros(1000))
-        );
+        assert_eq!(schedule.accept(later, 1000), Some(later + DELAY + Duration::from_micros(1000)));
     }
 
     #[test]
     fn a_full_queue_loses_what_comes_and_empties_with_time() {
         let mut schedule = Schedule::new(quality(Some(1_000_000), Some(10_000)));
         let now = Instant::now();
-        let accepted = (0..100)
-            .filter(|_| schedule.accept(now, 1000).is_some())
-            .count();
+        let accepted = (0..100).filter(|_| schedule.accept(now, 1000).is_some()).count();
         assert_eq!(accepted, 10);
         let later = now + Duration::from_millis(3);
-        let accepted = (0..100)
-            .filter(|_| schedule.accept(later, 1000).is_some())
-            .count();
+        let accepted = (0..100).filter(|_| schedule.accept(later, 1000).is_some()).count();
         assert_eq!(accepted, 3);
     }
 
@@ -141,11 +126,9 @@ mod tests {
 
     #[test]
     fn queues_hold_a_round_trip_and_bounds_hold_the_queue() {
-        for (rate, delay_ms, queue) in [
-            (12_500_000, 50, 1_250_000),
-            (12_500_000, 1, 250_000),
-            (1000, 1, MIN_QUEUE_BYTES),
-        ] {
+        for (rate, delay_ms, queue) in
+            [(12_500_000, 50, 1_250_000), (12_500_000, 1, 250_000), (1000, 1, MIN_QUEUE_BYTES)]
+        {
             let mut quality = quality(Some(rate), None);
             quality.delay = Duration::from_millis(delay_ms);
             assert_eq!(quality.queue(rate), queue);

@@ -47,11 +47,7 @@ fn udp(address: &str) -> UdpSocket {
 }
 
 fn quality(bytes_per_sec: Option<u64>, queue_bytes: Option<u64>) -> Quality {
-    Quality {
-        delay: DELAY,
-        bytes_per_sec,
-        queue_bytes,
-    }
+    Quality { delay: DELAY, bytes_per_sec, queue_bytes }
 }
 
 /// Sends numbered packets of 1,000 bytes one `way` and returns the numbers that arrive: as many as
@@ -68,9 +64,7 @@ fn numbers_that_arrive(
         packet[..2].copy_from_slice(&number.to_be_bytes());
         from.send_to(&packet, target).unwrap();
     }
-    wait_until("all are taken or lost", || {
-        way().packets + way().lost == u64::from(count)
-    });
+    wait_until("all are taken or lost", || way().packets + way().lost == u64::from(count));
     let receive = || {
         let mut packet = [0; 2000];
         let (length, from) = to.recv_from(&mut packet)?;
@@ -80,8 +74,7 @@ fn numbers_that_arrive(
     };
     to.set_read_timeout(Some(LIMIT)).unwrap();
     let numbers = (0..way().packets).map(|_| receive().unwrap()).collect();
-    to.set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
+    to.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     assert_eq!(receive().unwrap_err().kind(), ErrorKind::WouldBlock);
     numbers
 }
@@ -111,14 +104,8 @@ fn privileged_all_arrive_in_their_order() {
         let far = udp(FAR_ADDRESS);
         let near = near(line, || udp(NEAR_ADDRESS));
         let all: Vec<u16> = (0..60).collect();
-        assert_eq!(
-            numbers_that_arrive(&near, &far, 60, || line.counts().up),
-            all
-        );
-        assert_eq!(
-            numbers_that_arrive(&far, &near, 60, || line.counts().down),
-            all
-        );
+        assert_eq!(numbers_that_arrive(&near, &far, 60, || line.counts().up), all);
+        assert_eq!(numbers_that_arrive(&far, &near, 60, || line.counts().down), all);
         let counts = line.counts();
         for way in [counts.up, counts.down] {
             assert_eq!((way.packets, way.bytes, way.lost), (60, 61_680, 0));
@@ -181,16 +168,10 @@ fn privileged_a_command_knows_no_other_way_and_the_line_goes_with_its_value() {
         show.args(["-brief", "-4", "address"]);
         let output = line.enter(&show).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        let names: Vec<&str> = text
-            .split_whitespace()
-            .filter(|word| word.contains('/'))
-            .collect();
+        let names: Vec<&str> = text.split_whitespace().filter(|word| word.contains('/')).collect();
         assert_eq!(names, ["127.0.0.1/8", &format!("{NEAR_ADDRESS}/24")]);
         let second = Line::new(quality(None, None)).unwrap_err();
-        assert!(
-            format!("{second:#}").contains("interface far"),
-            "{second:#}"
-        );
+        assert!(format!("{second:#}").contains("interface far"), "{second:#}");
     });
     if skipped_without_root("a network namespace") {
         return;
@@ -198,9 +179,7 @@ fn privileged_a_command_knows_no_other_way_and_the_line_goes_with_its_value() {
     let alone = thread::spawn(|| {
         unshare(CloneFlags::CLONE_NEWNET).unwrap();
         drop(Line::new(quality(None, None)).unwrap());
-        wait_until("the interface goes", || {
-            Line::new(quality(None, None)).is_ok()
-        });
+        wait_until("the interface goes", || Line::new(quality(None, None)).is_ok());
     });
     alone.join().unwrap();
 }

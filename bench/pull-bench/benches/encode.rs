@@ -1,12 +1,7 @@
 //! Packing a document: into memory as this project does it, and the way that the Kata runtimes do
 //! it for initdata (best compression, a temporary file, `fsync`, `rename`).
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    missing_docs,
-    reason = "a benchmark"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "a benchmark")]
 
 use std::fs::File;
 use std::hint::black_box;

@@ -71,29 +71,14 @@ impl Stage {
 impl Bound {
     /// CPU seconds of everything, the registry's included.
     pub fn cpu_secs(&self, inflate: Stage) -> f64 {
-        let stages = [
-            self.download,
-            self.hash_blob,
-            inflate,
-            self.hash_plain,
-            self.write,
-        ];
+        let stages = [self.download, self.hash_blob, inflate, self.hash_plain, self.write];
         self.server_cpu_secs + stages.iter().map(|stage| stage.cpu_secs).sum::<f64>()
     }
 
     /// The larger of the longest stage of one layer, and all work over all cores.
     pub fn secs(&self, inflate: Stage) -> f64 {
-        let stages = [
-            self.download,
-            self.hash_blob,
-            inflate,
-            self.hash_plain,
-            self.write,
-        ];
-        let longest = stages
-            .iter()
-            .map(|stage| stage.longest_secs)
-            .fold(0.0, f64::max);
+        let stages = [self.download, self.hash_blob, inflate, self.hash_plain, self.write];
+        let longest = stages.iter().map(|stage| stage.longest_secs).fold(0.0, f64::max);
         longest.max(self.cpu_secs(inflate) / machine::cores() as f64)
     }
 }
@@ -104,13 +89,7 @@ pub fn measure(options: &Options, server: &Server, image: &Image, fs: FileSystem
     let blobs = paths(image, |layer| layer.blob.clone());
     let plain = paths(image, |layer| layer.plain.clone());
     let urls = paths(image, |layer| {
-        format!(
-            "{}/v2/{}/blobs/{}",
-            server.address(),
-            image.name,
-            layer.digest
-        )
-        .into()
+        format!("{}/v2/{}/blobs/{}", server.address(), image.name, layer.digest).into()
     });
 
     let before = server.daemon().cpu_secs();
@@ -123,11 +102,7 @@ pub fn measure(options: &Options, server: &Server, image: &Image, fs: FileSystem
         server_cpu_secs,
         hash_blob: stage("hash", &blobs)?,
         inflate: stage("inflate", &blobs)?,
-        igzip: if image.format == Format::Gz {
-            igzip(options, &blobs)
-        } else {
-            None
-        },
+        igzip: if image.format == Format::Gz { igzip(options, &blobs) } else { None },
         hash_plain: stage("hash", &plain)?,
         write: write(options, fs, &plain)?,
     })
@@ -176,14 +151,9 @@ fn igzip(options: &Options, blobs: &[PathBuf]) -> Option<Stage> {
             .iter()
             .map(|blob| {
                 let mut command = Command::new("sh");
-                command
-                    .args(["-c", "exec igzip -d -c \"$0\" >/dev/null"])
-                    .arg(blob);
+                command.args(["-c", "exec igzip -d -c \"$0\" >/dev/null"]).arg(blob);
                 let cost = cost(&command, &options.work).ok()?;
-                Some(Part {
-                    wall_secs: cost.wall_secs,
-                    cpu_secs: cost.cpu_secs,
-                })
+                Some(Part { wall_secs: cost.wall_secs, cpu_secs: cost.cpu_secs })
             })
             .collect();
         Some(Stage::of(&parts?, |part| part.cpu_secs))

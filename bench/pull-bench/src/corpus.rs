@@ -77,13 +77,7 @@ impl Image {
 
     /// The same image with these layers and this manifest in the place of its own.
     pub fn encrypted(&self, manifest: Vec<u8>, layers: Vec<Layer>) -> Self {
-        Self {
-            is_encrypted: true,
-            digest: digest(&manifest),
-            layers,
-            manifest,
-            ..self.clone()
-        }
+        Self { is_encrypted: true, digest: digest(&manifest), layers, manifest, ..self.clone() }
     }
 
     /// All blobs' bytes.
@@ -128,10 +122,7 @@ fn image(name: &str, format: Format) -> Result<Image> {
         .collect();
     tars.sort();
     ensure!(!tars.is_empty(), "the corpus has no image {name}");
-    let layers = tars
-        .into_iter()
-        .map(|plain| layer(plain, format))
-        .collect::<Result<Vec<_>>>()?;
+    let layers = tars.into_iter().map(|plain| layer(plain, format)).collect::<Result<Vec<_>>>()?;
     let config = serde_json::to_vec(&json!({
         "architecture": "amd64", "os": "linux", "config": {"Cmd": ["/bin/sh"]}, "created": "2023-11-14T22:13:20Z",
         "rootfs": {"type": "layers", "diff_ids": layers.iter().map(|layer| &layer.facts.diff_id).collect::<Vec<_>>()},
@@ -139,10 +130,7 @@ fn image(name: &str, format: Format) -> Result<Image> {
     let descriptors: Vec<Value> = layers
         .iter()
         .map(|layer| {
-            let kind = format!(
-                "application/vnd.oci.image.layer.v1.tar+{}",
-                format.media_suffix()
-            );
+            let kind = format!("application/vnd.oci.image.layer.v1.tar+{}", format.media_suffix());
             json!({"mediaType": kind, "digest": layer.digest, "size": layer.size})
         })
         .collect();
@@ -214,10 +202,7 @@ fn entries(tar: &Path) -> Result<u64> {
 
 fn file_digest(path: &Path) -> Result<String> {
     let mut hasher = Hashing(Sha256::new());
-    io::copy(
-        &mut BufReader::with_capacity(1 << 20, File::open(path)?),
-        &mut hasher,
-    )?;
+    io::copy(&mut BufReader::with_capacity(1 << 20, File::open(path)?), &mut hasher)?;
     Ok(named(&hasher.0.finalize()))
 }
 
@@ -247,9 +232,8 @@ fn named(hash: &[u8]) -> String {
 /// finds it on the disk.
 pub fn push(images: &[Image], server: &Server, work: &Path) -> Result<()> {
     for image in images {
-        let note = directory()
-            .join("registry")
-            .join(format!("pushed-{}", image.digest.replace(':', "-")));
+        let note =
+            directory().join("registry").join(format!("pushed-{}", image.digest.replace(':', "-")));
         if !note.exists() {
             eprintln!("{}: into the registry", image.title());
             let layout = work.join("layout");
@@ -294,10 +278,7 @@ fn write_layout(image: &Image, layout: &Path) -> Result<()> {
     }
     fs::write(place(&digest(&image.config)), &image.config)?;
     fs::write(place(&image.digest), &image.manifest)?;
-    fs::write(
-        layout.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
+    fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
     let index = json!({"schemaVersion": 2, "manifests": [{
         "mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": image.digest, "size": image.manifest.len(),
     }]});

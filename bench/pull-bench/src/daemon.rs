@@ -33,18 +33,9 @@ impl Daemon {
     pub fn start(name: &str, command: &Command, log: &Path) -> Result<Self> {
         let output = File::create(log)?;
         let mut bound = bound(command);
-        bound
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        let child = bound
-            .spawn()
-            .with_context(|| format!("failed to start {name}"))?;
-        Ok(Self {
-            name: name.to_owned(),
-            child,
-            log: log.to_owned(),
-        })
+        bound.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let child = bound.spawn().with_context(|| format!("failed to start {name}"))?;
+        Ok(Self { name: name.to_owned(), child, log: log.to_owned() })
     }
 
     /// What it wrote so far.
@@ -62,18 +53,10 @@ impl Daemon {
                 return Ok(found);
             }
             if let Some(status) = self.child.try_wait()? {
-                bail!(
-                    "{} ended with {status}: {}",
-                    self.name,
-                    last_words(&self.log())
-                );
+                bail!("{} ended with {status}: {}", self.name, last_words(&self.log()));
             }
             if start.elapsed() > START {
-                bail!(
-                    "{} does not get ready: {}",
-                    self.name,
-                    last_words(&self.log())
-                );
+                bail!("{} does not get ready: {}", self.name, last_words(&self.log()));
             }
             sleep(Duration::from_millis(10));
         }
@@ -81,11 +64,7 @@ impl Daemon {
 
     /// Waits until a unix socket is there.
     pub fn wait_for_socket(&mut self, socket: &Path) -> Result<()> {
-        self.wait_for(|_| {
-            std::os::unix::net::UnixStream::connect(socket)
-                .ok()
-                .map(|_| ())
-        })
+        self.wait_for(|_| std::os::unix::net::UnixStream::connect(socket).ok().map(|_| ()))
     }
 
     /// Waits until it has done what it does when it starts. In a guest and on a node that is long
@@ -120,18 +99,13 @@ impl Daemon {
 
     /// Makes the present the peak.
     pub fn forget_peak(&self) -> Result<()> {
-        Ok(fs::write(
-            format!("/proc/{}/clear_refs", self.child.id()),
-            "5",
-        )?)
+        Ok(fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")?)
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let pid = i32::try_from(self.child.id())
-            .ok()
-            .and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
             // Not waited for yet, so the number is still its own.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -150,10 +124,7 @@ impl Drop for Daemon {
 /// behind.
 pub fn bound(command: &Command) -> Command {
     let mut bound = Command::new("setpriv");
-    bound
-        .args(["--pdeathsig", "KILL", "--"])
-        .arg(command.get_program())
-        .args(command.get_args());
+    bound.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {
         value.map(|value| bound.env(key, value));
     }
@@ -163,15 +134,9 @@ pub fn bound(command: &Command) -> Command {
 /// What a program said went wrong: the line that says so, or else its last one.
 pub fn last_words(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let telling = lines().find(|line| {
-        ["rror", "⨯", "fatal", "failed"]
-            .iter()
-            .any(|word| line.contains(word))
-    });
-    telling
-        .or_else(|| lines().next_back())
-        .unwrap_or_default()
-        .to_owned()
+    let telling = lines()
+        .find(|line| ["rror", "⨯", "fatal", "failed"].iter().any(|word| line.contains(word)));
+    telling.or_else(|| lines().next_back()).unwrap_or_default().to_owned()
 }
 
 /// One line of `/proc/PID/stat`.
@@ -207,13 +172,7 @@ fn status_kib(pid: u32, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status
         .lines()
-        .find_map(|line| {
-            line.strip_prefix(key)?
-                .split_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        })
+        .find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse().ok())
         .unwrap_or_default()
 }
 
@@ -224,10 +183,7 @@ mod tests {
     #[test]
     fn the_telling_line_is_quoted() {
         for (log, words) in [
-            (
-                "start\n time=1 level=fatal msg=no\nusage\n",
-                "time=1 level=fatal msg=no",
-            ),
+            ("start\n time=1 level=fatal msg=no\nusage\n", "time=1 level=fatal msg=no"),
             ("one\ntwo\n\n", "two"),
             ("", ""),
         ] {

@@ -37,13 +37,7 @@ pub fn key() -> PathBuf {
 pub fn push(images: &[Image], server: &Server) -> Result<Vec<Image>> {
     let public = corpus::directory().join("key.pub.pem");
     if !public.exists() {
-        let bits = [
-            "genpkey",
-            "-algorithm",
-            "RSA",
-            "-pkeyopt",
-            "rsa_keygen_bits:2048",
-        ];
+        let bits = ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"];
         checked(Command::new("openssl").args(bits).arg("-out").arg(key()))?;
         let mut derive = Command::new("openssl");
         derive.args(["pkey", "-pubout", "-in"]).arg(key());
@@ -92,11 +86,7 @@ fn read(image: &Image, server: &Server, target: &str) -> Result<Image> {
             // AES in counter mode keeps the length.
             let is_ours = found.media_type.ends_with("+encrypted") && found.size == plain.size;
             ensure!(is_ours, "{target} is not {} encrypted", image.title());
-            Ok(Layer {
-                blob: server.blob(&found.digest),
-                digest: found.digest,
-                ..plain.clone()
-            })
+            Ok(Layer { blob: server.blob(&found.digest), digest: found.digest, ..plain.clone() })
         })
         .collect::<Result<Vec<_>>>()?;
     Ok(image.encrypted(output.stdout, layers))

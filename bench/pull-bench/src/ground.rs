@@ -27,10 +27,7 @@ impl Ground {
     pub fn fresh(work: &Path, kind: FileSystem) -> Result<Self> {
         let path = work.join("ground");
         fs::create_dir_all(&path)?;
-        let mut ground = Self {
-            path: path.clone(),
-            backing: None,
-        };
+        let mut ground = Self { path: path.clone(), backing: None };
         match kind {
             FileSystem::Tmpfs => mount_tmpfs(&path)?,
             FileSystem::Ext4 => {
@@ -42,15 +39,10 @@ impl Ground {
                 fs::File::create(&image)?.set_len(8 << 30)?;
                 // The kernel's thread that would prepare inode tables would work during the run.
                 checked(
-                    Command::new("mkfs.ext4")
-                        .args(["-q", "-F", "-E", "nodiscard"])
-                        .arg(&image),
+                    Command::new("mkfs.ext4").args(["-q", "-F", "-E", "nodiscard"]).arg(&image),
                 )?;
                 checked(
-                    Command::new("mount")
-                        .args(["-o", "loop,noinit_itable"])
-                        .arg(&image)
-                        .arg(&path),
+                    Command::new("mount").args(["-o", "loop,noinit_itable"]).arg(&image).arg(&path),
                 )?;
             }
         }
@@ -72,31 +64,18 @@ impl Ground {
 fn mount_tmpfs(path: &Path) -> Result<()> {
     checked(
         Command::new("mount")
-            .args([
-                "-t",
-                "tmpfs",
-                "-o",
-                &format!("size={SIZE},nr_inodes=4m,mode=0755"),
-                "tmpfs",
-            ])
+            .args(["-t", "tmpfs", "-o", &format!("size={SIZE},nr_inodes=4m,mode=0755"), "tmpfs"])
             .arg(path),
     )
 }
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        for path in [Some(&self.path), self.backing.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        for path in [Some(&self.path), self.backing.as_ref()].into_iter().flatten() {
             // What a tool mounted inside goes first; what a killed one still holds goes when it
             // ends.
             let gone = checked(Command::new("umount").arg("--recursive").arg(path)).or_else(|_| {
-                checked(
-                    Command::new("umount")
-                        .args(["--recursive", "--lazy"])
-                        .arg(path),
-                )
+                checked(Command::new("umount").args(["--recursive", "--lazy"]).arg(path))
             });
             if let Err(error) = gone {
                 eprintln!("could not unmount {}: {error:#}", path.display());

@@ -40,22 +40,12 @@ impl Job<'_> {
 
     /// The image by tag, for tools that take no digest everywhere.
     pub fn tagged(&self) -> String {
-        format!(
-            "{}/{}:{}",
-            self.address(),
-            self.image.name,
-            self.image.tag()
-        )
+        format!("{}/{}:{}", self.address(), self.image.name, self.image.tag())
     }
 
     /// The image by digest.
     pub fn pinned(&self) -> String {
-        format!(
-            "{}/{}@{}",
-            self.address(),
-            self.image.name,
-            self.image.digest
-        )
+        format!("{}/{}@{}", self.address(), self.image.name, self.image.digest)
     }
 
     /// Whether there is TLS to the registry.

@@ -23,10 +23,7 @@ pub struct Others {
 impl Others {
     /// Looks now.
     pub fn now() -> Self {
-        Self {
-            ticks: foreign(),
-            since: Instant::now(),
-        }
+        Self { ticks: foreign(), since: Instant::now() }
     }
 
     /// The share of one core that they have used since.
@@ -44,17 +41,8 @@ fn foreign() -> u64 {
     let pids = fs::read_dir("/proc")
         .into_iter()
         .flatten()
-        .filter_map(|entry| {
-            entry
-                .ok()?
-                .file_name()
-                .to_string_lossy()
-                .parse::<u32>()
-                .ok()
-        });
-    let all: BTreeMap<u32, Stat> = pids
-        .filter_map(|pid| Some((pid, Stat::read(pid)?)))
-        .collect();
+        .filter_map(|entry| entry.ok()?.file_name().to_string_lossy().parse::<u32>().ok());
+    let all: BTreeMap<u32, Stat> = pids.filter_map(|pid| Some((pid, Stat::read(pid)?))).collect();
     let me = std::process::id();
     let is_mine = |pid: u32| {
         let mut pid = pid;
@@ -95,12 +83,8 @@ pub fn description() -> String {
             .unwrap_or_default()
     };
     let memory = value(&read("/proc/meminfo"), "MemTotal");
-    let gib = memory
-        .split(' ')
-        .next()
-        .and_then(|kib| kib.parse::<u64>().ok())
-        .unwrap_or_default()
-        >> 20;
+    let gib =
+        memory.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() >> 20;
     format!(
         "{} cores of {}, {gib} GiB, Linux {}",
         cores(),

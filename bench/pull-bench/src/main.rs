@@ -42,11 +42,7 @@ fn main() -> Result<()> {
     match Invocation::parse() {
         Invocation::Run(options) => run(&options),
         Invocation::Measure { report, command } => measure::measure(&report, &command),
-        Invocation::Stage {
-            kind,
-            report,
-            layers,
-        } => stage::run(kind, &report, &layers),
+        Invocation::Stage { kind, report, layers } => stage::run(kind, &report, &layers),
     }
 }
 

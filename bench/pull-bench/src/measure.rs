@@ -74,10 +74,8 @@ pub fn measure(report: &Path, command: &[String]) -> Result<()> {
 /// Runs `command` to its end; where it fails, its last words are the error.
 pub fn checked(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("failed to start {name}"))?;
+    let output =
+        command.stdin(Stdio::null()).output().with_context(|| format!("failed to start {name}"))?;
     ensure!(
         output.status.success(),
         "{name} ended with {}: {}",

@@ -25,11 +25,7 @@ pub enum Invocation {
     },
     /// Do one part of a pull alone and write what it cost to a file.
     #[command(hide = true)]
-    Stage {
-        kind: stage::Kind,
-        report: PathBuf,
-        layers: Vec<PathBuf>,
-    },
+    Stage { kind: stage::Kind, report: PathBuf, layers: Vec<PathBuf> },
 }
 
 /// The options of `hack/bench pull`.
@@ -204,10 +200,7 @@ impl Options {
             let Some((name, program)) = text.split_once('=') else {
                 bail!("--ours takes NAME=PROGRAM, not {text}");
             };
-            ensure!(
-                Path::new(program).is_file(),
-                "{program} is missing: run hack/build first"
-            );
+            ensure!(Path::new(program).is_file(), "{program} is missing: run hack/build first");
             builds.extend(self.modes.iter().map(|mode| {
                 Peer::Ours(Ours {
                     name: match mode {

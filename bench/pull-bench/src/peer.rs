@@ -82,9 +82,8 @@ impl Peer {
         let versions: Vec<String> = packages
             .iter()
             .map(|package| {
-                let asked = Command::new("dpkg-query")
-                    .args(["-W", "-f", "${Version}", package])
-                    .output();
+                let asked =
+                    Command::new("dpkg-query").args(["-W", "-f", "${Version}", package]).output();
                 let version =
                     asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
                 format!("{package} {}", version.unwrap_or_default())

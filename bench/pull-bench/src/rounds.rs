@@ -160,10 +160,7 @@ fn quiet(
         }
         let run = once(options, servers, image, peer, place, round)?;
         let is_good = run.outcome.is_err() || !run.is_disturbed();
-        if best
-            .as_ref()
-            .is_none_or(|best| run.foreign_share < best.foreign_share)
-        {
+        if best.as_ref().is_none_or(|best| run.foreign_share < best.foreign_share) {
             best = Some(run.clone());
         }
         if is_good {

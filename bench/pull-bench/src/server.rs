@@ -49,11 +49,7 @@ impl Servers {
                 others.push(Server::start(work, transport)?);
             }
         }
-        Ok(Self {
-            plain: Server::start(work, Transport::Plain)?,
-            others,
-            authority: path,
-        })
+        Ok(Self { plain: Server::start(work, Transport::Plain)?, others, authority: path })
     }
 
     /// The one without TLS.
@@ -99,15 +95,8 @@ impl Server {
         command.arg("serve").arg(config);
         let log = work.join(format!("{name}.log"));
         let mut daemon = Daemon::start("docker-registry", &command, &log)?;
-        let port = daemon
-            .wait_for(listening)
-            .context("failed to start docker-registry")?;
-        Ok(Self {
-            transport,
-            daemon,
-            port,
-            storage,
-        })
+        let port = daemon.wait_for(listening).context("failed to start docker-registry")?;
+        Ok(Self { transport, daemon, port, storage })
     }
 
     /// Its process.
@@ -139,11 +128,7 @@ impl Server {
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
         let prefix = hex.get(..2).unwrap_or_default();
-        self.storage
-            .join("docker/registry/v2/blobs/sha256")
-            .join(prefix)
-            .join(hex)
-            .join("data")
+        self.storage.join("docker/registry/v2/blobs/sha256").join(prefix).join(hex).join("data")
     }
 
     /// What it was asked for since it was started, as far as it has told.

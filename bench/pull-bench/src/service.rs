@@ -96,9 +96,7 @@ fn once(options: &Options, servers: &Servers, image: &Image, ours: &Ours) -> Res
         let start = std::time::Instant::now();
         let clients = ["one", "two"].map(|bundle| {
             anyhow::Ok(
-                ours.request(job, &socket, bundle)?
-                    .stdout(std::process::Stdio::null())
-                    .spawn()?,
+                ours.request(job, &socket, bundle)?.stdout(std::process::Stdio::null()).spawn()?,
             )
         });
         for client in clients {
@@ -128,10 +126,7 @@ fn on_fresh<T>(
     image: &Image,
     run: impl FnOnce(Job<'_>) -> Result<T>,
 ) -> Result<T> {
-    let fs = *options
-        .fs
-        .first()
-        .ok_or_else(|| anyhow!("no file system"))?;
+    let fs = *options.fs.first().ok_or_else(|| anyhow!("no file system"))?;
     let ground = Ground::fresh(&options.work, fs)?;
     run(Job {
         server: servers.plain(),

@@ -133,10 +133,8 @@ fn download(layers: &[PathBuf]) -> Result<Vec<Part>> {
         watch.start();
         let stream = match &mut connection {
             Some(stream) => stream,
-            None => connection.insert(BufReader::with_capacity(
-                BUFFER_BYTES,
-                TcpStream::connect(address)?,
-            )),
+            None => connection
+                .insert(BufReader::with_capacity(BUFFER_BYTES, TcpStream::connect(address)?)),
         };
         fetch(stream, address, path)?;
         watch.stop();
@@ -243,8 +241,5 @@ fn present() -> Part {
         let time = clock_gettime(clock);
         time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
     };
-    Part {
-        wall_secs: secs(ClockId::Monotonic),
-        cpu_secs: secs(ClockId::ThreadCPUTime),
-    }
+    Part { wall_secs: secs(ClockId::Monotonic), cpu_secs: secs(ClockId::ThreadCPUTime) }
 }

@@ -104,8 +104,7 @@ fn failed(image: &Image, peer: &Peer, runs: &[&Run], columns: usize) -> String {
 }
 
 fn walls<'a>(runs: &'a [&Run]) -> impl Iterator<Item = f64> + 'a {
-    runs.iter()
-        .filter_map(|run| Some(run.outcome.as_ref().ok()?.wall_secs))
+    runs.iter().filter_map(|run| Some(run.outcome.as_ref().ok()?.wall_secs))
 }
 
 fn least(runs: &[&Run]) -> f64 {
@@ -181,10 +180,7 @@ pub fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn bound_of<'a>(record: &'a Record, image: &Image, fs: FileSystem) -> Option<&'a Bound> {
-    record
-        .bounds
-        .iter()
-        .find(|bound| bound.image == image.title() && bound.fs == fs)
+    record.bounds.iter().find(|bound| bound.image == image.title() && bound.fs == fs)
 }
 
 /// The parts and the bounds on one file system.
@@ -244,12 +240,8 @@ pub fn services(figures: &[Figures]) -> String {
             one.after_kib as f64 / 1024.0
         );
         for served in [one.one, one.two, one.again] {
-            let _ = write!(
-                text,
-                " {:.3} | {:.1} |",
-                served.wall_secs,
-                served.sent_bytes as f64 / 1e6
-            );
+            let _ =
+                write!(text, " {:.3} | {:.1} |", served.wall_secs, served.sent_bytes as f64 / 1e6);
         }
         text.push('\n');
     }

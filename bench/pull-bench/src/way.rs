@@ -53,11 +53,7 @@ impl Way {
 
     /// The same without any distance.
     pub const fn beside(&self) -> Self {
-        Self {
-            delay_ms: 0,
-            mbit: 0,
-            transport: self.transport,
-        }
+        Self { delay_ms: 0, mbit: 0, transport: self.transport }
     }
 
     /// Such as `50 ms each way, 100 Mbit/s, TLS`.
@@ -99,11 +95,7 @@ mod tests {
     use super::*;
 
     /// Where no packet is delayed, and the registry is the next process.
-    const LOOPBACK: Way = Way {
-        delay_ms: 0,
-        mbit: 0,
-        transport: Transport::Plain,
-    };
+    const LOOPBACK: Way = Way { delay_ms: 0, mbit: 0, transport: Transport::Plain };
 
     #[test]
     fn axes_are_combined_and_named() {

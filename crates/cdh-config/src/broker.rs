@@ -53,11 +53,7 @@ pub(crate) fn read(
         take(&mut keys, "aa_socket", findings)
     });
     let agent = agent.unwrap_or_else(|| (AGENT.to_owned(), place.clone()));
-    owner.broker = Some(Broker {
-        source: (source, place),
-        roots,
-        agent,
-    });
+    owner.broker = Some(Broker { source: (source, place), roots, agent });
 }
 
 fn take(keys: &mut Table<'_, '_>, key: &str, findings: &mut Findings) -> Option<Placed> {

@@ -57,10 +57,7 @@ pub struct Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            place: Place { line, key },
-            text,
-        } = self;
+        let Self { place: Place { line, key }, text } = self;
         if *line > 0 {
             write!(f, "line {line}: ")?;
         }

@@ -8,12 +8,7 @@ use crate::owner::{NO_PROXY, Owner, Policy};
 use crate::registries;
 
 /// What the hub keeps to itself; nothing of it concerns image pulls.
-const OF_THE_HUB: [&str; 4] = [
-    "socket",
-    "credentials",
-    "skip_sealed_secret_verification",
-    "log",
-];
+const OF_THE_HUB: [&str; 4] = ["socket", "credentials", "skip_sealed_secret_verification", "log"];
 
 const POLICY: &str = "image_security_policy";
 const POLICY_URI: &str = "image_security_policy_uri";
@@ -33,11 +28,8 @@ const WITHOUT_COUNTERPART: [(&str, &str); 3] = [
 
 pub(crate) const UNKNOWN: &str = "not a key that is known here; correct it or take it out";
 
-const PROXIES: [(&str, &str); 3] = [
-    ("https_proxy", "HTTPS_PROXY"),
-    ("http_proxy", "HTTP_PROXY"),
-    ("no_proxy", NO_PROXY),
-];
+const PROXIES: [(&str, &str); 3] =
+    [("https_proxy", "HTTPS_PROXY"), ("http_proxy", "HTTP_PROXY"), ("no_proxy", NO_PROXY)];
 
 /// Reads the whole file.
 pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {

@@ -77,9 +77,5 @@ pub fn read(cdh: Option<&[u8]>, parameters: &str) -> Result<Meaning, Vec<Finding
     findings.checked()?;
     let document = written.read(&mut findings);
     findings.checked()?;
-    Ok(Meaning {
-        text: written.text,
-        document,
-        notes: findings.notes,
-    })
+    Ok(Meaning { text: written.text, document, notes: findings.notes })
 }

@@ -66,8 +66,6 @@ pub(crate) const NO_PROXY: &str = "NO_PROXY";
 /// means what is below only.
 fn exceptions(text: &str) -> String {
     let items = text.split(',').map(str::trim);
-    let items: Vec<_> = items
-        .map(|item| item.strip_prefix('.').unwrap_or(item))
-        .collect();
+    let items: Vec<_> = items.map(|item| item.strip_prefix('.').unwrap_or(item)).collect();
     items.join(",")
 }

@@ -80,9 +80,7 @@ pub(crate) fn read(keys: Table<'_, '_>, findings: &mut Findings) -> Vec<Rule> {
     let conf = registries_conf::read(keys);
     for odd in conf.odd {
         let (line, key) = (odd.line, odd.path);
-        let text = odd
-            .wrong
-            .map_or_else(|| UNKNOWN.to_owned(), |wrong| wrong.to_string());
+        let text = odd.wrong.map_or_else(|| UNKNOWN.to_owned(), |wrong| wrong.to_string());
         findings.problem(Place { line, key }, text);
     }
     for field in conf.others {
@@ -98,10 +96,7 @@ pub(crate) fn read(keys: Table<'_, '_>, findings: &mut Findings) -> Vec<Rule> {
     }
     let mut rules: Vec<Rule> = Vec::new();
     for registry in &conf.registries {
-        let place = Place {
-            line: registry.line,
-            key: registry.path.clone(),
-        };
+        let place = Place { line: registry.line, key: registry.path.clone() };
         let Some(rule) = rule(registry, &place, findings) else {
             continue;
         };
@@ -161,12 +156,7 @@ fn rule(registry: &Registry<'_>, place: &Place, findings: &mut Findings) -> Opti
         true => Some(Way::Blocked),
         false => way(registry, own.as_ref(), place, findings),
     };
-    way.map(|way| Rule {
-        place: place.clone(),
-        name,
-        key,
-        way,
-    })
+    way.map(|way| Rule { place: place.clone(), name, key, way })
 }
 
 fn way(
@@ -177,23 +167,14 @@ fn way(
 ) -> Option<Way> {
     let mut targets = Vec::new();
     for mirror in &registry.mirrors {
-        let place = Place {
-            line: mirror.line,
-            key: mirror.path.clone(),
-        };
+        let place = Place { line: mirror.line, key: mirror.path.clone() };
         if !mirror.pull_from_mirror.is_empty() {
-            findings.problem(
-                place.clone(),
-                "\"pull-from-mirror\": the hub knows no such key",
-            );
+            findings.problem(place.clone(), "\"pull-from-mirror\": the hub knows no such key");
         }
         targets.push(target(mirror.location, mirror.insecure, place, findings)?);
     }
     if registry.mirror_by_digest_only {
-        findings.problem(
-            place.clone(),
-            "\"mirror-by-digest-only\": the hub knows no such key",
-        );
+        findings.problem(place.clone(), "\"mirror-by-digest-only\": the hub knows no such key");
     }
     let mut is_plain = false;
     let mut has_fallback = true;
@@ -204,12 +185,7 @@ fn way(
             findings.note(place.clone(), text);
         }
     } else {
-        let location = target(
-            registry.location,
-            registry.insecure,
-            place.clone(),
-            findings,
-        )?;
+        let location = target(registry.location, registry.insecure, place.clone(), findings)?;
         if Some(&location.host) == own && location.rewrite.is_none() {
             is_plain = location.is_plain;
         } else {
@@ -230,11 +206,7 @@ fn way(
     }
     Some(match targets.is_empty() {
         true => Way::Direct { is_plain },
-        false => Way::Elsewhere {
-            targets,
-            has_fallback,
-            is_plain,
-        },
+        false => Way::Elsewhere { targets, has_fallback, is_plain },
     })
 }
 
@@ -251,18 +223,10 @@ fn target(location: &str, is_plain: bool, place: Place, findings: &mut Findings)
         }
     };
     match RegistryHost::parse(address) {
-        Ok(host) => Some(Target {
-            host,
-            is_plain,
-            rewrite,
-            place,
-        }),
+        Ok(host) => Some(Target { host, is_plain, rewrite, place }),
         Err(error) => {
             let location = shown(location).without_user().quoted();
-            findings.problem(
-                place,
-                format!("its location is no host: {location}: {error}"),
-            );
+            findings.problem(place, format!("its location is no host: {location}: {error}"));
             None
         }
     }

@@ -78,11 +78,7 @@ pub fn read<'t, 'i>(mut keys: Table<'t, 'i>) -> RegistriesConf<'t, 'i> {
     let mut odd = Vec::new();
     let tables = tables(&mut keys, "registry", &mut odd);
     let registries = tables.into_iter().map(|keys| registry(keys, &mut odd));
-    RegistriesConf {
-        registries: registries.collect(),
-        others: keys.rest().collect(),
-        odd,
-    }
+    RegistriesConf { registries: registries.collect(), others: keys.rest().collect(), odd }
 }
 
 fn registry<'t>(mut keys: Table<'t, '_>, odd: &mut Vec<Odd>) -> Registry<'t> {

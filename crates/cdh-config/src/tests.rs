@@ -154,10 +154,7 @@ fn certificates_stand_beside_the_webs() {
     assert_eq!(entries.len(), 2);
     for (_, entry) in entries {
         let roots = entry.ca_certs.as_ref().unwrap();
-        assert_eq!(
-            (roots.certificates().len(), roots.is_beside_web()),
-            (2, true)
-        );
+        assert_eq!((roots.certificates().len(), roots.is_beside_web()), (2, true));
     }
 }
 
@@ -175,10 +172,7 @@ fn parameters_count_where_there_is_no_table() {
     let problems = read(None, "agent.image_registry_auth=kbs+make:///a/b/c?d=e").unwrap_err();
     assert!(problems[0].to_string().contains("a plugin of the broker"));
     let notes = crate::lines(&read(None, line).unwrap().notes);
-    assert!(
-        notes.contains("agent.image_policy_file: has no effect"),
-        "{notes}"
-    );
+    assert!(notes.contains("agent.image_policy_file: has no effect"), "{notes}");
     let switched = format!("agent.enable_signature_verification=true {line}");
     let policy = "[image-policy]\ndialect = \"coco\"\nuri = \"kbs:///a/b/d\"\n";
     let meaning = read(None, &switched).unwrap();
@@ -186,22 +180,13 @@ fn parameters_count_where_there_is_no_table() {
     assert!(meaning.document.image_policy.is_some());
     assert_eq!(meant("[image]\n", &switched).unwrap().text, "");
     for (parameters, problem) in [
-        (
-            "agent.image_policy_file=file:///etc/p",
-            "none from a file of the guest",
-        ),
+        ("agent.image_policy_file=file:///etc/p", "none from a file of the guest"),
         ("agent.image_policy_file=", "none from a file of the guest"),
-        (
-            "agent.image_policy_file=kbs+make:///a/b",
-            "a plugin of the broker",
-        ),
+        ("agent.image_policy_file=kbs+make:///a/b", "a plugin of the broker"),
     ] {
         let switched = format!("{parameters} agent.enable_signature_verification=true");
         let problems = crate::lines(&read(None, &switched).unwrap_err());
-        assert!(
-            problems.starts_with("kernel parameter agent.image_policy_file: "),
-            "{problems}"
-        );
+        assert!(problems.starts_with("kernel parameter agent.image_policy_file: "), "{problems}");
         assert!(problems.contains(problem), "{problems}");
         // The hub reads the word as it is.
         let meaning = read(None, &switched.replace("=true", "=TRUE")).unwrap();
@@ -230,19 +215,13 @@ fn a_policy_is_coco_s_and_its_reference_wins() {
     };
     assert_eq!(text_of_it, "{\"default\": [{\"type\": \"reject\"}]}\n");
     assert_eq!(notes, "");
-    for both in [
-        format!("{text}{uri}"),
-        format!("image_security_policy = ''\n{uri}"),
-    ] {
+    for both in [format!("{text}{uri}"), format!("image_security_policy = ''\n{uri}")] {
         let (source, notes) = policy(&both);
         let PolicySource::Uri(reference) = source else {
             panic!("{source:?}");
         };
         assert_eq!(reference.to_string(), "kbs:///default/security-policy/test");
-        assert!(
-            notes.contains("image.image_security_policy: has no effect"),
-            "{notes}"
-        );
+        assert!(notes.contains("image.image_security_policy: has no effect"), "{notes}");
     }
 }
 
@@ -509,14 +488,8 @@ fn what_is_worth_knowing_is_told() {
             "name = 'offline_fs_kbc'\nurl = 'https://kbs'",
             "line 2: kbc.name: is not \"cc_kbc\": ref",
         ),
-        (
-            "name = 'cc_kbc'\nurl = 'http://kbs.corp'",
-            "line 3: kbc.url: references are left to",
-        ),
-        (
-            "url = 'https://kbs.corp/kbs/v0'",
-            "line 2: kbc.url: references are left to",
-        ),
+        ("name = 'cc_kbc'\nurl = 'http://kbs.corp'", "line 3: kbc.url: references are left to"),
+        ("url = 'https://kbs.corp/kbs/v0'", "line 2: kbc.url: references are left to"),
     ] {
         let meaning = meant(&format!("[kbc]\n{kbc}\n"), "").unwrap();
         assert_eq!((&*meaning.text, meaning.notes.len()), ("", 1), "{kbc}");

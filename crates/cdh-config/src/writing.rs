@@ -42,10 +42,7 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
         out.table("[limits]", place);
         out.key("layers-at-once", *most, place);
     }
-    let base = Base {
-        owner,
-        roots: roots(owner, findings),
-    };
+    let base = Base { owner, roots: roots(owner, findings) };
     if owner.credentials.is_some() || !base.roots.is_empty() {
         out.entry(".", &Place::of_file());
         base.write(&mut out, true);
@@ -58,11 +55,7 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
 }
 
 fn write_broker(broker: &Broker, out: &mut Written) {
-    let Broker {
-        source: (source, place),
-        roots,
-        agent: (agent, agents_place),
-    } = broker;
+    let Broker { source: (source, place), roots, agent: (agent, agents_place) } = broker;
     out.table("[resources]", place);
     out.key("sources", vec![source.as_str()], place);
     if let Some((roots, place)) = roots {
@@ -142,9 +135,7 @@ impl Base<'_> {
     }
 
     fn write_rule(&self, rule: &Rule, out: &mut Written, findings: &mut Findings) {
-        let Rule {
-            place, name, way, ..
-        } = rule;
+        let Rule { place, name, way, .. } = rule;
         out.entry(name, place);
         match way {
             Way::Blocked => out.key("ca-certs", "blocked by registry_config", place),
@@ -158,11 +149,7 @@ impl Base<'_> {
                 self.write(out, false);
                 out.key("plain-http", true, place);
             }
-            Way::Elsewhere {
-                targets,
-                has_fallback,
-                is_plain,
-            } => {
+            Way::Elsewhere { targets, has_fallback, is_plain } => {
                 for target in targets {
                     self.check(target, findings);
                 }

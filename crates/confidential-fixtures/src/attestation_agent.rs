@@ -51,10 +51,7 @@ impl AttestationAgent {
         let (kept, record) = (log.clone(), asked.clone());
         let services = &["attestation_agent.AttestationAgentService"];
         let peer = Peer::start(socket, services, move |method, payload| {
-            record
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(method.to_owned());
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(method.to_owned());
             match method {
                 "ExtendRuntimeMeasurement" => extend(payload, event_log, &kept),
                 _ => proofs.answer(method, payload),
@@ -72,10 +69,7 @@ impl AttestationAgent {
     /// The methods that were called, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
-        self.asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Where it listens.
@@ -87,10 +81,7 @@ impl AttestationAgent {
     /// The entries of its log, each in the form in which the agent hashes it.
     #[must_use]
     pub fn log(&self) -> Vec<String> {
-        self.log
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -107,9 +98,7 @@ fn extend(payload: &[u8], event_log: EventLog, log: &Mutex<Vec<String>>) -> Answ
     Some(match event_log {
         EventLog::Kept if is_entry => {
             let entry = format!("{domain} {operation} {content}");
-            log.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(entry);
+            log.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
             // Field 1 is 0, and so left out.
             Ok(Vec::new())
         }

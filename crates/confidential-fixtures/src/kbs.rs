@@ -106,11 +106,7 @@ impl Kbs {
             Some((_, name)) => format!("https://{name}:{}", server.port),
             None => format!("http://{}", server.address()),
         };
-        Ok(Self {
-            server,
-            state,
-            base,
-        })
+        Ok(Self { server, state, base })
     }
 
     /// Gives a resource another content, as its owner may at any time.
@@ -157,9 +153,8 @@ impl Kbs {
     pub fn token_file(&self) -> Result<String> {
         let key = secret_key()?;
         let token = self.state.token(key.public_key())?;
-        let pem = key
-            .to_pkcs8_pem(LineEnding::LF)
-            .map_err(|_| anyhow!("failed to write the key"))?;
+        let pem =
+            key.to_pkcs8_pem(LineEnding::LF).map_err(|_| anyhow!("failed to write the key"))?;
         Ok(json!({"token": token, "tee_keypair": pem.as_str()}).to_string())
     }
 }
@@ -220,12 +215,7 @@ impl State {
         let cookie = format!("{COOKIE}={id}; {EXPIRES}");
         let headers = [JSON, ("Set-Cookie", &cookie)];
         let answer = Answer::new(200, &headers, challenge.to_string());
-        let session = Session {
-            nonce,
-            key: None,
-            initdata: Value::Null,
-            used: 0,
-        };
+        let session = Session { nonce, key: None, initdata: Value::Null, used: 0 };
         lock(&self.sessions).insert(id, session);
         Ok(answer)
     }
@@ -233,9 +223,7 @@ impl State {
     /// `POST /attest`: the evidence must bind the nonce of this very session and the key.
     fn attest(&self, asked: &Request) -> Result<Answer, Refusal> {
         // Guests are not told what is wrong.
-        let (id, key) = self
-            .attested(asked)
-            .map_err(|_| handshake("Attest failed"))?;
+        let (id, key) = self.attested(asked).map_err(|_| handshake("Attest failed"))?;
         let token = self.token(key).map_err(internal)?;
         let body = json!({"token": token});
         let cookie = format!("{COOKIE}={id}; {EXPIRES}");

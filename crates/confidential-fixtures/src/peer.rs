@@ -47,10 +47,7 @@ impl Peer {
                 });
             }
         });
-        Ok(Self {
-            socket: socket.to_owned(),
-            stop,
-        })
+        Ok(Self { socket: socket.to_owned(), stop })
     }
 
     /// Where it listens.
@@ -106,12 +103,7 @@ fn serve(
         {
             put(&mut message, 2, payload);
         }
-        Frame {
-            stream: frame.stream,
-            kind: RESPONSE,
-            message,
-        }
-        .write(&mut stream)?;
+        Frame { stream: frame.stream, kind: RESPONSE, message }.write(&mut stream)?;
     }
     Ok(())
 }

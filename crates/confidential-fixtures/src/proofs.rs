@@ -24,11 +24,7 @@ pub struct Proofs {
 
 impl Default for Proofs {
     fn default() -> Self {
-        Self {
-            tee: "sample",
-            has_device: false,
-            token: None,
-        }
+        Self { tee: "sample", has_device: false, token: None }
     }
 }
 

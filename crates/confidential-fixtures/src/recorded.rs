@@ -40,9 +40,8 @@ pub fn recorded_call(name: &str) -> Result<[Vec<u8>; 2]> {
     let frame = |mark: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(mark));
         let hex: Vec<u8> = line.context("a side is missing")?.replace(' ', "").into();
-        let pairs = hex
-            .chunks(2)
-            .map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+        let pairs =
+            hex.chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
         pairs.collect::<Result<Vec<u8>>>()
     };
     Ok([frame("> ")?, frame("< ")?])
@@ -72,15 +71,8 @@ impl Exchange {
             bail!("{name} has no request");
         };
         let (answered, body) = side(&text, '<');
-        let answer = Answer {
-            bytes: answered.into_bytes(),
-            end: End::Close,
-        };
-        Ok(Self {
-            request,
-            answer,
-            body,
-        })
+        let answer = Answer { bytes: answered.into_bytes(), end: End::Close };
+        Ok(Self { request, answer, body })
     }
 
     /// The names of all exchanges, sorted.
@@ -104,9 +96,7 @@ impl Exchange {
 /// The message of one side as it was sent, and its body alone.
 fn side(text: &str, mark: char) -> (String, String) {
     let lines = text.lines().filter_map(|line| line.strip_prefix(mark));
-    let lines: Vec<&str> = lines
-        .map(|line| line.strip_prefix(' ').unwrap_or(line))
-        .collect();
+    let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     let end = lines.iter().position(|line| line.is_empty());
     let (head, body) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
     let body = body.concat();

@@ -21,10 +21,7 @@ pub struct SealingKey {
 
 impl std::fmt::Debug for SealingKey {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("SealingKey")
-            .field("kid", &self.kid)
-            .finish_non_exhaustive()
+        formatter.debug_struct("SealingKey").field("kid", &self.kid).finish_non_exhaustive()
     }
 }
 
@@ -35,10 +32,7 @@ impl SealingKey {
     ///
     /// Where there is no randomness.
     pub fn new(kid: &str) -> Result<Self> {
-        Ok(Self {
-            kid: kid.to_owned(),
-            key: secret_key()?,
-        })
+        Ok(Self { kid: kid.to_owned(), key: secret_key()? })
     }
 
     /// The public key, a JWK.

@@ -91,15 +91,8 @@ fn guest(job: &Value) -> Option<String> {
         eprintln!("skipped: python3-jwcrypto is not installed");
         return None;
     }
-    let output = Command::new(python)
-        .args(["-c", GUEST, &job.to_string()])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let output = Command::new(python).args(["-c", GUEST, &job.to_string()]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
@@ -112,11 +105,7 @@ fn secret_in_base64() -> String {
 fn a_guest_proves_itself_and_gets_the_secret() {
     let given = format!("200 {}", secret_in_base64());
     for hash in [None, Some("sha256"), Some("sha384"), Some("sha512")] {
-        let policy = Policy {
-            hash,
-            uses: Some(1),
-            ..Policy::default()
-        };
+        let policy = Policy { hash, uses: Some(1), ..Policy::default() };
         let kbs = Kbs::start(vault(), policy, None).unwrap();
         let ways = ["none", "cookie", "cookie", "token"];
         let job = json!({"do": "fetch", "base": kbs.base(), "path": PATH, "ways": ways});
@@ -157,10 +146,7 @@ fn a_guest_with_a_token_that_it_was_given() {
 
 #[test]
 fn what_a_key_broker_refuses() {
-    let policy = Policy {
-        refused: vec!["default/key/secret".to_owned()],
-        ..Policy::default()
-    };
+    let policy = Policy { refused: vec!["default/key/secret".to_owned()], ..Policy::default() };
     let vault = vault().with("default/key/secret", "never");
     let kbs = Kbs::start(vault, policy, None).unwrap();
     for (more, refusal) in [
@@ -168,15 +154,9 @@ fn what_a_key_broker_refuses() {
         // The evidence has to bind all three.
         (json!({"omit": "nonce"}), "401 AttestationError"),
         (json!({"omit": "tee-pubkey"}), "401 AttestationError"),
-        (
-            json!({"omit": "additional-evidence"}),
-            "401 AttestationError",
-        ),
+        (json!({"omit": "additional-evidence"}), "401 AttestationError"),
         (json!({"path": "default/key/secret"}), "401 PolicyDeny"),
-        (
-            json!({"path": "default/key/none"}),
-            "401 PluginInternalError",
-        ),
+        (json!({"path": "default/key/none"}), "401 PluginInternalError"),
     ] {
         let mut job = json!({"do": "fetch", "base": kbs.base(), "path": PATH, "ways": ["cookie"]});
         for (name, value) in more.as_object().unwrap() {
@@ -193,8 +173,7 @@ fn sealed_secrets_verify() {
     let key = SealingKey::new("kbs:///default/signing/key").unwrap();
     let sealed = [
         key.vault("kbs:///default/credential/registry"),
-        key.envelope("kbs:///default/kek/1", &[9; 32], SECRET)
-            .unwrap(),
+        key.envelope("kbs:///default/kek/1", &[9; 32], SECRET).unwrap(),
     ];
     for (sealed, kind) in sealed.iter().zip(["vault", "envelope"]) {
         let jws = sealed.strip_prefix("sealed.").unwrap();
@@ -238,9 +217,7 @@ fn an_attestation_agent_answers_as_the_recorded_one() {
 #[test]
 fn the_offline_file_is_read_again() {
     let scratch = Scratch::new().unwrap();
-    let file = scratch
-        .write("offline.json", vault().offline_file())
-        .unwrap();
+    let file = scratch.write("offline.json", vault().offline_file()).unwrap();
     assert_eq!(Vault::load(&file).unwrap().get(PATH), Some(SECRET));
     assert!(!format!("{:?}", vault()).contains("secret"));
 }
@@ -253,15 +230,7 @@ fn a_tunnel_keeps_what_passes() {
     let proxy = format!("http://127.0.0.1:{}", tunnel.port);
     let url = format!("http://server.test:{port}/{PATH}");
     let output = Command::new("curl")
-        .args([
-            "--silent",
-            "--noproxy",
-            "",
-            "--proxytunnel",
-            "--proxy",
-            &proxy,
-            &url,
-        ])
+        .args(["--silent", "--noproxy", "", "--proxytunnel", "--proxy", &proxy, &url])
         .output()
         .unwrap();
     assert_eq!(output.stdout, b"the answer");
@@ -278,16 +247,10 @@ fn stand_ins_answer_as_the_real_programs_did() {
     let socket = |name| scratch.path().join(name);
     let vault = Vault::new()
         .with("default/misc/secret", "correct horse battery staple")
-        .with(
-            "default/image-kek/k1",
-            recorded_bytes("keyprovider/kek.bin").unwrap(),
-        );
+        .with("default/image-kek/k1", recorded_bytes("keyprovider/kek.bin").unwrap());
     let hub = DataHub::start(&socket("cdh"), vault).unwrap();
     let token = recorded_token();
-    let proofs = Proofs {
-        token: Some(token),
-        ..Proofs::default()
-    };
+    let proofs = Proofs { token: Some(token), ..Proofs::default() };
     let _agent = AttestationAgent::proving(&socket("aa"), EventLog::Off, proofs).unwrap();
     for (name, server) in [
         ("aa-get-evidence", "aa"),

@@ -48,9 +48,8 @@ impl Vault {
     #[must_use]
     pub fn offline_file(&self) -> String {
         let entries = self.0.iter();
-        let members: serde_json::Map<String, Value> = entries
-            .map(|(path, secret)| (path.clone(), STANDARD.encode(secret).into()))
-            .collect();
+        let members: serde_json::Map<String, Value> =
+            entries.map(|(path, secret)| (path.clone(), STANDARD.encode(secret).into())).collect();
         Value::from(members).to_string()
     }
 
@@ -63,10 +62,8 @@ impl Vault {
         let text =
             std::fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
         let members: BTreeMap<String, String> = serde_json::from_slice(&text)?;
-        members
-            .into_iter()
-            .try_fold(Self::new(), |vault, (path, secret)| {
-                Ok(vault.with(&path, STANDARD.decode(secret)?))
-            })
+        members.into_iter().try_fold(Self::new(), |vault, (path, secret)| {
+            Ok(vault.with(&path, STANDARD.decode(secret)?))
+        })
     }
 }

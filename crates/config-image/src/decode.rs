@@ -64,9 +64,7 @@ pub fn decode(source: &(impl ReadAt + ?Sized), expected: Magic) -> Result<Image,
     let size = source.size().map_err(HeaderError::Read)?;
     let header = RawHeader::read(source)?.parse(expected, size)?;
     let mut gzip = Zeroizing::new(vec![0; header.gzip_len()]);
-    source
-        .read_exact_at(&mut gzip, HEADER_BYTES as u64)
-        .map_err(DecodeError::Read)?;
+    source.read_exact_at(&mut gzip, HEADER_BYTES as u64).map_err(DecodeError::Read)?;
     let document = inflate(&gzip)?;
     Ok(Image { header, document })
 }
@@ -103,9 +101,7 @@ fn inflate(gzip: &[u8]) -> Result<Zeroizing<Vec<u8>>, DecodeError> {
     }
     if counted > 0 {
         document = Zeroizing::new(vec![0; length]);
-        GzDecoder::new(gzip)
-            .read_exact(&mut document)
-            .map_err(DecodeError::Gzip)?;
+        GzDecoder::new(gzip).read_exact(&mut document).map_err(DecodeError::Gzip)?;
     }
     Ok(document)
 }
@@ -223,11 +219,7 @@ mod tests {
         let small = image(&gzip(b"document"));
         let large = image(&gzip(&(0..=255).cycle().take(400).collect::<Vec<u8>>()));
         for (first, then) in [(&small, &large), (&large, &small)] {
-            let liar = Liar {
-                first: first.clone(),
-                then: then.clone(),
-                reads: Cell::new(0),
-            };
+            let liar = Liar { first: first.clone(), then: then.clone(), reads: Cell::new(0) };
             assert!(decode(&liar, Magic::IMAGEPULLER).is_err());
             assert_eq!(liar.reads.get(), 2, "every byte is read once");
         }

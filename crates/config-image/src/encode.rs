@@ -70,9 +70,7 @@ const COMPRESSED_STEP_BYTES: usize = 32 << 10;
 /// [`EncodeError`].
 pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, EncodeError> {
     if document.len() > MAX_DOCUMENT_BYTES {
-        return Err(EncodeError::DocumentTooLong {
-            size: document.len(),
-        });
+        return Err(EncodeError::DocumentTooLong { size: document.len() });
     }
     // Reserved once for the worst case (deflate stores what it cannot compress, 5 bytes for each 16
     // KiB at least), so that the vector never grows and leaves a copy of a secret behind.
@@ -123,9 +121,7 @@ fn fits_stored(rest: &[u8], image: &[u8]) -> bool {
 /// Appends `step` as compressed blocks that end at a byte's border, as stored blocks may follow.
 fn compress(deflate: &mut Compress, step: &[u8], image: &mut Vec<u8>) -> Result<(), EncodeError> {
     let before = deflate.total_in();
-    deflate
-        .compress_vec(step, image, FlushCompress::Sync)
-        .map_err(io::Error::from)?;
+    deflate.compress_vec(step, image, FlushCompress::Sync).map_err(io::Error::from)?;
     // A full vector would mean that the flush is not complete.
     if deflate.total_in() - before == step.len() as u64 && image.len() < image.capacity() {
         Ok(())
@@ -188,10 +184,7 @@ mod tests {
                 state as u8
             })
             .collect();
-        assert!(matches!(
-            encode(Magic::INITDATA, &noise),
-            Err(EncodeError::GzipTooLong { .. })
-        ));
+        assert!(matches!(encode(Magic::INITDATA, &noise), Err(EncodeError::GzipTooLong { .. })));
         let fits = encode(Magic::INITDATA, &noise[..MAX_GZIP_BYTES - 1024]).unwrap();
         assert!(fits.capacity() >= fits.len());
     }
@@ -201,9 +194,7 @@ mod tests {
     #[test]
     fn every_mixture_of_stored_and_compressed_blocks_decodes() {
         let line = "auth = \"c2VjcmV0OnRva2Vu\" # an entry like any other\n";
-        let text = line
-            .repeat(MAX_DOCUMENT_BYTES / line.len() + 1)
-            .into_bytes();
+        let text = line.repeat(MAX_DOCUMENT_BYTES / line.len() + 1).into_bytes();
         let stored =
             MAX_GZIP_BYTES - GZIP_HEADER_BYTES - GZIP_TRAILER_BYTES - 16 * STORED_HEADER_BYTES;
         for size in [

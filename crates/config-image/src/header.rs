@@ -110,10 +110,7 @@ impl RawHeader {
     /// Every [`HeaderError`] but those of [`RawHeader::read`].
     pub fn parse(self, expected: Magic, size: u64) -> Result<Header, HeaderError> {
         if self.magic != expected.bytes() {
-            return Err(HeaderError::OtherMagic {
-                expected,
-                found: self.magic,
-            });
+            return Err(HeaderError::OtherMagic { expected, found: self.magic });
         }
         let gzip_len = u64::from_le_bytes(self.gzip_len);
         if gzip_len < MIN_GZIP_BYTES {
@@ -126,10 +123,7 @@ impl RawHeader {
         if gzip_len > size.saturating_sub(HEADER_BYTES as u64) {
             return Err(HeaderError::LengthOverEnd { gzip_len, size });
         }
-        Ok(Header {
-            magic: expected,
-            gzip_len: bounded,
-        })
+        Ok(Header { magic: expected, gzip_len: bounded })
     }
 }
 
@@ -161,9 +155,7 @@ mod tests {
     fn parse(gzip_len: u64, size: u64) -> Result<Header, HeaderError> {
         let mut bytes = b"imgpullr".to_vec();
         bytes.extend(gzip_len.to_le_bytes());
-        RawHeader::read(&bytes)
-            .unwrap()
-            .parse(Magic::IMAGEPULLER, size)
+        RawHeader::read(&bytes).unwrap().parse(Magic::IMAGEPULLER, size)
     }
 
     #[test]

@@ -24,11 +24,7 @@ impl Magic {
     /// [`NotAscii`] where a byte is not a visible ASCII character: such a magic could not be told
     /// in a message, and eight zero bytes would match every blank disk.
     pub fn new(bytes: [u8; 8]) -> Result<Self, NotAscii> {
-        if bytes.iter().all(u8::is_ascii_graphic) {
-            Ok(Self(bytes))
-        } else {
-            Err(NotAscii)
-        }
+        if bytes.iter().all(u8::is_ascii_graphic) { Ok(Self(bytes)) } else { Err(NotAscii) }
     }
 
     /// The eight bytes as they stand in the image.
@@ -40,9 +36,7 @@ impl Magic {
 
 impl fmt::Display for Magic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
+        self.0.iter().try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
     }
 }
 

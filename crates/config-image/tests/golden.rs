@@ -40,11 +40,7 @@ fn every_golden_image_decodes() {
 fn kata_vector_is_the_described_one() {
     assert_eq!(KATA_GO.len(), 512);
     assert_eq!(&KATA_GO[..16], b"initdata\x24\0\0\0\0\0\0\0");
-    assert_eq!(
-        &KATA_GO[16..26],
-        b"\x1f\x8b\x08\0\0\0\0\0\0\xff",
-        "no time, OS unknown"
-    );
+    assert_eq!(&KATA_GO[16..26], b"\x1f\x8b\x08\0\0\0\0\0\0\xff", "no time, OS unknown");
     assert!(KATA_GO[16 + 36..].iter().all(|byte| *byte == 0));
 }
 

@@ -67,10 +67,7 @@ fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), Str
         clock_secs: now.unwrap_or_default().as_secs(),
     });
     console.say(&vsock);
-    console.say(&Seen::Run {
-        kind: mounts::kind_at("/run"),
-        by_agent: hides_results,
-    });
+    console.say(&Seen::Run { kind: mounts::kind_at("/run"), by_agent: hides_results });
     disks::look(console);
     let policy = files::policy(policy_file.as_deref(), console);
     files::look(console);

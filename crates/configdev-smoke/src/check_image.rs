@@ -46,11 +46,7 @@ fn check_within(
     scratch: &Scratch,
 ) -> Result<Vec<Finding>> {
     let mut arguments: Vec<&OsStr> = vec!["check-image".as_ref(), root.as_os_str()];
-    arguments.extend([
-        "--json".as_ref(),
-        "--agent".as_ref(),
-        options.agent.as_os_str(),
-    ]);
+    arguments.extend(["--json".as_ref(), "--agent".as_ref(), options.agent.as_os_str()]);
     arguments.extend(["--kernel-parameters", &options.append].map(OsStr::new));
     if let Some(config) = &options.kernel_config {
         arguments.extend(["--kernel-config".as_ref(), config.as_os_str()]);

@@ -53,11 +53,7 @@ pub fn main() -> u8 {
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) => {
-            let code = if error.use_stderr() {
-                exit::USAGE
-            } else {
-                exit::FINE
-            };
+            let code = if error.use_stderr() { exit::USAGE } else { exit::FINE };
             let _ = error.print();
             return code;
         }
@@ -79,9 +75,7 @@ fn supervised(options: Options) -> Result<u8> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let signalled = sender.clone();
     thread::spawn(move || {
-        signals
-            .forever()
-            .try_for_each(|number| signalled.send(Event::Signal(number)))
+        signals.forever().try_for_each(|number| signalled.send(Event::Signal(number)))
     });
     let worker = scratch.clone();
     thread::spawn(move || {
@@ -121,17 +115,8 @@ fn smoke(options: &Options, scratch: &Scratch) -> u8 {
             };
         }
     };
-    let told = Told {
-        options,
-        rows: &rows,
-        code,
-        secs: begin.elapsed().as_secs_f64(),
-    };
-    let text = if options.json {
-        told.json() + "\n"
-    } else {
-        told.text()
-    };
+    let told = Told { options, rows: &rows, code, secs: begin.elapsed().as_secs_f64() };
+    let text = if options.json { told.json() + "\n" } else { told.text() };
     // A reader who went away is no reason for another exit code.
     let _ = io::stdout().write_all(text.as_bytes());
     let written = write(options, &told, &run);
@@ -170,14 +155,13 @@ fn write(options: &Options, told: &Told<'_>, run: &Run) -> Result<()> {
 
 /// Leaves the console of a guest that was not as expected in a file of its own, and says where.
 fn keep(console: &str) {
-    let kept = tempfile::Builder::new()
-        .prefix("configdev-smoke-")
-        .suffix(".console")
-        .tempfile()
-        .and_then(|mut file| {
-            file.write_all(console.as_bytes())?;
-            Ok(file.keep()?.1)
-        });
+    let kept =
+        tempfile::Builder::new().prefix("configdev-smoke-").suffix(".console").tempfile().and_then(
+            |mut file| {
+                file.write_all(console.as_bytes())?;
+                Ok(file.keep()?.1)
+            },
+        );
     complain(&match kept {
         Ok(path) => format!("the guest's console is in {}", path.display()),
         Err(error) => format!("the guest's console cannot be kept: {error}"),
@@ -200,11 +184,7 @@ fn initrd(options: &Options) -> Result<Vec<u8>> {
     }
     let path = options.initrd.as_deref().context("no initrd")?;
     let length = reads(path)?;
-    ensure!(
-        length <= image::MAX_BYTES,
-        "{} is larger than 4 GiB",
-        path.display()
-    );
+    ensure!(length <= image::MAX_BYTES, "{} is larger than 4 GiB", path.display());
     fs::read(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
@@ -294,17 +274,10 @@ fn program(options: &Options, name: &str) -> Result<PathBuf> {
             let beside = here.parent().map(Path::to_owned);
             let path = env::var_os("PATH").unwrap_or_default();
             let named = env::split_paths(&path).collect::<Vec<_>>();
-            beside
-                .into_iter()
-                .chain([LIBEXEC.into()])
-                .chain(named)
-                .collect()
+            beside.into_iter().chain([LIBEXEC.into()]).chain(named).collect()
         }
     };
-    let found = folders
-        .iter()
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file());
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
     let path =
         found.with_context(|| format!("there is no {name}; name its folder with --programs"))?;
     // It runs in another directory.

@@ -51,9 +51,7 @@ pub fn pack(root: &Path) -> Result<Vec<u8>> {
     let mut names = BTreeSet::from([PathBuf::new()]);
     while let Some(name) = names.pop_first() {
         let path = root.join(&name);
-        let stat = path
-            .symlink_metadata()
-            .with_context(|| path.display().to_string())?;
+        let stat = path.symlink_metadata().with_context(|| path.display().to_string())?;
         let mode = stat.permissions().mode() & 0o7777;
         let kind = stat.file_type();
         if kind.is_dir() {
@@ -68,11 +66,7 @@ pub fn pack(root: &Path) -> Result<Vec<u8>> {
             archive.add(&name, LINK | 0o777, target.as_os_str().as_bytes())?;
         } else if kind.is_file() {
             let length = archive.bytes.len() as u64 + stat.len();
-            ensure!(
-                length <= MAX_BYTES,
-                "{} is larger than 4 GiB",
-                root.display()
-            );
+            ensure!(length <= MAX_BYTES, "{} is larger than 4 GiB", root.display());
             let content = fs::read(&path).with_context(|| path.display().to_string())?;
             archive.add(&name, FILE | mode, &content)?;
         }
@@ -100,9 +94,7 @@ impl Archive {
 
     fn add(&mut self, name: &Path, mode: u32, content: &[u8]) -> Result<()> {
         let name = name.strip_prefix("/").unwrap_or(name);
-        let name = name
-            .to_str()
-            .with_context(|| format!("{name:?} is not UTF-8"))?;
+        let name = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;
         let size = u32::try_from(content.len()).map_err(io::Error::other)?;
         let links = if mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
         let mut entry = newc::Builder::new(name)

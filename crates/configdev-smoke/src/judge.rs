@@ -174,14 +174,7 @@ impl View<'_> {
 
 impl Row {
     fn new(name: &'static str, kind: Kind) -> Self {
-        Self {
-            name,
-            kind,
-            state: State::Fine,
-            text: String::new(),
-            remedy: None,
-            secs: None,
-        }
+        Self { name, kind, state: State::Fine, text: String::new(), remedy: None, secs: None }
     }
 
     fn fine(self, text: impl Into<String>) -> Self {
@@ -201,18 +194,10 @@ impl Row {
     }
 
     fn with(self, state: State, text: impl Into<String>, remedy: Option<&'static str>) -> Self {
-        Self {
-            state,
-            text: text.into(),
-            remedy,
-            ..self
-        }
+        Self { state, text: text.into(), remedy, ..self }
     }
 
     fn secs(self, secs: f64) -> Self {
-        Self {
-            secs: Some(secs),
-            ..self
-        }
+        Self { secs: Some(secs), ..self }
     }
 }

@@ -100,15 +100,10 @@ pub fn run(
         .args(arguments)
         .current_dir(&bundle);
     let monitor = UnixListener::bind(run.join("qmp.sock"))?;
-    let mut descriptors = vec![FdMapping {
-        parent_fd: monitor.into(),
-        child_fd: options.runtime.monitor(),
-    }];
+    let mut descriptors =
+        vec![FdMapping { parent_fd: monitor.into(), child_fd: options.runtime.monitor() }];
     if let (Some(number), Some(image)) = (options.runtime.initdata(), &around.initdata) {
-        descriptors.push(FdMapping {
-            parent_fd: File::open(image)?.into(),
-            child_fd: number,
-        });
+        descriptors.push(FdMapping { parent_fd: File::open(image)?.into(), child_fd: number });
     }
     command.fd_mappings(descriptors)?;
     let started = Instant::now();
@@ -196,9 +191,8 @@ fn arguments(
     };
     let mut arguments = kata::arguments(&options.runtime.vector(), &sandbox)?;
     for (number, disk) in options.disk.iter().enumerate() {
-        let disk = disk
-            .canonicalize()
-            .with_context(|| format!("failed to read {}", disk.display()))?;
+        let disk =
+            disk.canonicalize().with_context(|| format!("failed to read {}", disk.display()))?;
         let file = doubled(&disk.to_string_lossy());
         let id = format!("volume{number}");
         arguments.extend([

@@ -116,11 +116,7 @@ pub struct Options {
     pub kernel_config: Option<PathBuf>,
 
     /// The hypervisor
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/usr/bin/qemu-system-x86_64"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "/usr/bin/qemu-system-x86_64")]
     pub qemu: PathBuf,
 
     /// Where kata-configdev-qemu, configdev-smoke-agent and initdata-processor are; without this
@@ -199,9 +195,7 @@ impl Options {
     /// Whether the caller wants no initdata disk.
     #[must_use]
     pub fn is_without_initdata(&self) -> bool {
-        self.initdata
-            .as_ref()
-            .is_some_and(|path| path.as_os_str() == "none")
+        self.initdata.as_ref().is_some_and(|path| path.as_os_str() == "none")
     }
 
     /// Whether the kernel parameter is added by which a guest without a TEE accepts initdata.
@@ -252,21 +246,10 @@ mod tests {
         assert!(parse(&["--root", "r"]).is_err());
         assert!(parse(&["--memory", "1"]).is_err());
         for (more, word) in [
+            (&["--expect", "anonymous", "--document", "d"][..], "--document"),
+            (&["--expect", "refused", "--initdata", "none"], "nothing is there"),
             (
-                &["--expect", "anonymous", "--document", "d"][..],
-                "--document",
-            ),
-            (
-                &["--expect", "refused", "--initdata", "none"],
-                "nothing is there",
-            ),
-            (
-                &[
-                    "--expect",
-                    "refused",
-                    "--append",
-                    "configdev.allow_unverified_initdata=1",
-                ],
+                &["--expect", "refused", "--append", "configdev.allow_unverified_initdata=1"],
                 "--append",
             ),
             (&["--agent", "bin/agent"], "absolute"),
@@ -281,9 +264,7 @@ mod tests {
         for runtime in [Runtime::Go, Runtime::Rs] {
             let text = runtime.vector().arguments.join(" ");
             assert!(text.contains(&format!("-qmp unix:fd={},", runtime.monitor())));
-            let added = runtime
-                .initdata()
-                .map(|number| format!("-add-fd fd={number},"));
+            let added = runtime.initdata().map(|number| format!("-add-fd fd={number},"));
             assert_eq!(added.is_some(), text.contains("-add-fd"));
             assert!(added.is_none_or(|added| text.contains(&added)));
         }

@@ -51,11 +51,8 @@ impl Told<'_> {
         }
         let (expect, runtime) = (word(&self.options.expect), word(&self.options.runtime));
         let (verdict, secs) = (self.verdict(), self.secs);
-        let _ = writeln!(
-            text,
-            "{expect}, {runtime}: {verdict}, {secs:.1} s, exit code {}",
-            self.code
-        );
+        let _ =
+            writeln!(text, "{expect}, {runtime}: {verdict}, {secs:.1} s, exit code {}", self.code);
         text
     }
 
@@ -98,9 +95,7 @@ impl Told<'_> {
         );
         for (number, row) in self.rows.iter().enumerate() {
             // A name may come several times, and readers take the last of them.
-            let earlier = self.rows[..number]
-                .iter()
-                .filter(|other| other.name == row.name);
+            let earlier = self.rows[..number].iter().filter(|other| other.name == row.name);
             let place = match earlier.count() {
                 0 => String::new(),
                 count => format!(" {}", count + 1),
@@ -171,32 +166,18 @@ mod tests {
             row(State::Failed, "<b> & \"c\"\n\u{1b}[1m\u{0}"),
             row(State::Skipped, "d"),
         ];
-        let told = Told {
-            options: &options,
-            rows: &rows,
-            code: 6,
-            secs: 2.0,
-        };
+        let told = Told { options: &options, rows: &rows, code: 6, secs: 2.0 };
         let text = told.text();
         assert_eq!(text.lines().count(), 5, "{text}");
-        assert!(
-            text.contains("FAILED   pull") && text.contains("exit code 6"),
-            "{text}"
-        );
+        assert!(text.contains("FAILED   pull") && text.contains("exit code 6"), "{text}");
         assert!(!text.contains('\u{1b}'));
         let read: serde_json::Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(read["rows"][1]["state"], "failed");
         assert_eq!(read["exit-code"], 6);
         let junit = told.junit();
-        assert!(
-            junit.contains("tests=\"3\" failures=\"1\" skipped=\"1\""),
-            "{junit}"
-        );
+        assert!(junit.contains("tests=\"3\" failures=\"1\" skipped=\"1\""), "{junit}");
         assert!(junit.contains("name=\"pull 2\""), "{junit}");
-        assert!(
-            junit.contains("message=\"&lt;b&gt; &amp; &quot;c&quot; "),
-            "{junit}"
-        );
+        assert!(junit.contains("message=\"&lt;b&gt; &amp; &quot;c&quot; "), "{junit}");
         assert!(!junit.contains(['\u{1b}', '\u{0}']));
     }
 }

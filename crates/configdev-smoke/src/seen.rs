@@ -159,9 +159,7 @@ pub enum Seen {
 #[must_use]
 pub fn read(report: &Report) -> Vec<(f64, Seen)> {
     let marks = report.marks(MARK);
-    marks
-        .filter_map(|(uptime, value)| Some((uptime, serde_json::from_str(value).ok()?)))
-        .collect()
+    marks.filter_map(|(uptime, value)| Some((uptime, serde_json::from_str(value).ok()?))).collect()
 }
 
 #[cfg(test)]
@@ -172,10 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read_among_other_lines() {
-        let seen = Seen::Run {
-            kind: Some("tmpfs".to_owned()),
-            by_agent: false,
-        };
+        let seen = Seen::Run { kind: Some("tmpfs".to_owned()), by_agent: false };
         let line = serde_json::to_string(&seen).unwrap();
         let console = format!(
             "[ 0.1] boot\r\n@@ 1.50 {MARK} {line}\r\n@@ 2 {MARK} {{\"what\": \"unknown\"}}\n\

@@ -114,19 +114,9 @@ impl Own {
             true => Script::new().login(Login::basic(USERNAME, &password)),
             false => Script::new(),
         };
-        let tls = Tls {
-            identity: &identity,
-            name: relay::ADDRESS,
-            http: Http::One,
-        };
+        let tls = Tls { identity: &identity, name: relay::ADDRESS, http: Http::One };
         let registry = FaultRegistry::start(content, script, Some(&tls))?;
-        Ok(Self {
-            registry,
-            authority,
-            password,
-            digest,
-            has_login,
-        })
+        Ok(Self { registry, authority, password, digest, has_login })
     }
 
     fn name() -> String {
@@ -141,17 +131,9 @@ impl Own {
     fn document(&self) -> String {
         let mut text = format!("[registries.\"{}\"]\n", Self::name());
         if self.has_login {
-            let _ = write!(
-                text,
-                "username = \"{USERNAME}\"\npassword = \"{}\"\n",
-                self.password
-            );
+            let _ = write!(text, "username = \"{USERNAME}\"\npassword = \"{}\"\n", self.password);
         }
-        let _ = write!(
-            text,
-            "ca-certs = \"\"\"\n{}\"\"\"\n",
-            self.authority.certificate()
-        );
+        let _ = write!(text, "ca-certs = \"\"\"\n{}\"\"\"\n", self.authority.certificate());
         text
     }
 }

@@ -62,10 +62,7 @@ fn inner(bytes: Vec<u8>, root: &Path, left: &mut u64) -> Result<()> {
     let mut rest = &bytes[..];
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         rest = &rest[start..];
-        ensure!(
-            rest.starts_with(b"07070"),
-            "what is compressed is no cpio archive"
-        );
+        ensure!(rest.starts_with(b"07070"), "what is compressed is no cpio archive");
         rest = archive(rest, root, left)?;
     }
     Ok(())

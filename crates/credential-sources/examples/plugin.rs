@@ -70,13 +70,7 @@ fn main() {
             let group = group_of(std::os::unix::process::parent_id());
             let file = &arguments[2];
             let script = format!("echo $$ > {file}.new; mv {file}.new {file}; exec sleep 120");
-            panic!(
-                "{}",
-                Command::new("/bin/sh")
-                    .args(["-c", &script])
-                    .process_group(group)
-                    .exec()
-            );
+            panic!("{}", Command::new("/bin/sh").args(["-c", &script]).process_group(group).exec());
         }
         other => panic!("no behaviour {other}"),
     }
@@ -97,11 +91,7 @@ fn grandchild(file: &str) {
         "trap '' TERM; echo $$ > {file}.new; mv {file}.new {file}; while :; do \
     sleep 1; done"
     );
-    Command::new("/bin/sh")
-        .args(["-c", &script])
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+    Command::new("/bin/sh").args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap();
     while !std::path::Path::new(file).exists() {
         std::thread::sleep(Duration::from_millis(5));
     }

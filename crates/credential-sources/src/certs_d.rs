@@ -67,10 +67,7 @@ pub fn read(directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import
 /// Who is asked for the images of each registry. Of two directories for one the first plan counts.
 pub(crate) fn plans(mut directories: Vec<Directory>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
     directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
-    directories
-        .iter()
-        .filter_map(|directory| plan(directory, reader))
-        .collect()
+    directories.iter().filter_map(|directory| plan(directory, reader)).collect()
 }
 
 /// Of two directories for one registry containerd takes the one without a colon, and images say
@@ -128,9 +125,8 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
 /// Tells of certificates and keys that would count without the `hosts.toml`, which names them not.
 fn tell_unnamed(directory: &Directory, reader: &mut Reader<'_, '_>) {
     for name in &directory.files {
-        let is_kind = [AUTHORITY, CERTIFICATE, PRIVATE_KEY]
-            .iter()
-            .any(|suffix| name.ends_with(suffix));
+        let is_kind =
+            [AUTHORITY, CERTIFICATE, PRIVATE_KEY].iter().any(|suffix| name.ends_with(suffix));
         if is_kind && !reader.has_read(&joined(&directory.path, Path::new(name))) {
             let text = format!("{} has no effect beside this file", printable(name));
             reader.note("", text);
@@ -142,16 +138,12 @@ fn tell_unnamed(directory: &Directory, reader: &mut Reader<'_, '_>) {
 fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Settings {
     let mut names: Vec<_> = directory.files.iter().map(String::as_str).collect();
     names.sort_unstable();
-    let (authorities, others): (Vec<_>, Vec<_>) = names
-        .into_iter()
-        .partition(|name| name.ends_with(AUTHORITY));
-    let (clients, others): (Vec<_>, Vec<_>) = others
-        .into_iter()
-        .partition(|name| name.ends_with(CERTIFICATE));
-    let clients: Vec<_> = clients
-        .iter()
-        .map(|certificate| client_files(certificate, &others, directory))
-        .collect();
+    let (authorities, others): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.ends_with(AUTHORITY));
+    let (clients, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|name| name.ends_with(CERTIFICATE));
+    let clients: Vec<_> =
+        clients.iter().map(|certificate| client_files(certificate, &others, directory)).collect();
     for name in others {
         let path = directory.path.join(name);
         let why = if clients.iter().any(|files| files.private_key == path) {
@@ -174,11 +166,7 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Sett
 fn client_files(certificate: &str, others: &[&str], directory: &Directory) -> ClientFiles {
     let stem = certificate.strip_suffix(CERTIFICATE).unwrap_or(certificate);
     let name = format!("{stem}{PRIVATE_KEY}");
-    let private_key = if others.contains(&name.as_str()) {
-        &name
-    } else {
-        certificate
-    };
+    let private_key = if others.contains(&name.as_str()) { &name } else { certificate };
     ClientFiles {
         certificate: directory.path.join(certificate),
         private_key: directory.path.join(private_key),
@@ -188,9 +176,7 @@ fn client_files(certificate: &str, others: &[&str], directory: &Directory) -> Cl
 
 /// The certificates of CA files; `None` where no file is named.
 fn roots(names: &[&str], directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Roots> {
-    let paths = names
-        .iter()
-        .map(|name| joined(&directory.path, Path::new(name)));
+    let paths = names.iter().map(|name| joined(&directory.path, Path::new(name)));
     reader.roots(paths.map(|path| {
         let shown = shown_path(&path);
         (path, shown)

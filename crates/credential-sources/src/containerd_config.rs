@@ -93,11 +93,7 @@ pub fn read(
         registry.add(layer, reader);
     });
     runtimes.settle();
-    ContainerdConfig {
-        report: reader.report,
-        registry,
-        runtimes,
-    }
+    ContainerdConfig { report: reader.report, registry, runtimes }
 }
 
 impl ContainerdConfig {
@@ -125,9 +121,7 @@ impl ContainerdConfig {
     /// Makes entries of the file, and of what is in the directories of
     /// [`config_paths`](Self::config_paths), in their order.
     pub fn import(self, roots: Vec<Vec<Directory>>, read_file: &mut ReadFile<'_>) -> Import {
-        let Self {
-            report, registry, ..
-        } = self;
+        let Self { report, registry, .. } = self;
         let mut reader = Reader::new("", read_file);
         reader.report = report;
         let plans = if registry.directories().is_some() {
@@ -162,10 +156,8 @@ impl Registry {
             self.mirrors.insert(name, Placed { value, ..mirror });
         }
         for (name, config) in layer.configs {
-            let mut value = self
-                .configs
-                .remove(&name)
-                .map_or_else(ConfigKeys::default, |known| known.value);
+            let mut value =
+                self.configs.remove(&name).map_or_else(ConfigKeys::default, |known| known.value);
             value.add(config.value);
             self.configs.insert(name, Placed { value, ..config });
         }
@@ -178,10 +170,7 @@ impl Registry {
 
     /// The directories that count, joined by colons; `None` where `mirrors` and `configs` do.
     fn directories(&self) -> Option<&str> {
-        let written = self
-            .config_path
-            .as_ref()
-            .map(|placed| placed.value.as_str());
+        let written = self.config_path.as_ref().map(|placed| placed.value.as_str());
         let written = written.filter(|paths| !paths.is_empty());
         let is_default = self.is_of_two && self.mirrors.is_empty();
         written.or(is_default.then_some(DEFAULT_CONFIG_PATH))
@@ -189,17 +178,12 @@ impl Registry {
 
     fn registries(self) -> Registries {
         let mirrors = self.mirrors.into_iter().map(|(name, mirror)| {
-            let value = Mirror {
-                endpoints: mirror.value.unwrap_or_default(),
-                rewrite: BTreeMap::new(),
-            };
+            let value =
+                Mirror { endpoints: mirror.value.unwrap_or_default(), rewrite: BTreeMap::new() };
             let Placed { source, key, .. } = mirror;
             (name, Placed { source, key, value })
         });
-        Registries {
-            mirrors: mirrors.collect(),
-            configs: configs(self.configs),
-        }
+        Registries { mirrors: mirrors.collect(), configs: configs(self.configs) }
     }
 }
 

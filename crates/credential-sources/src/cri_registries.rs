@@ -150,13 +150,7 @@ fn links(
             Err(_) => Settings::default(),
         };
         let (target, rewrites) = reader.target(&key, engine.name, endpoint);
-        links.push(Link {
-            target,
-            key,
-            settings,
-            rewrites,
-            prefix: None,
-        });
+        links.push(Link { target, key, settings, rewrites, prefix: None });
     }
     links
 }

@@ -60,10 +60,7 @@ impl CrioConfig {
         let runtimes = table(table(runtimes, "runtime"), "runtimes");
         for field in runtimes.into_iter().flat_map(Table::rest) {
             if let Ok(keys) = field.table() {
-                self.runtimes
-                    .entry(field.key.to_owned())
-                    .or_default()
-                    .add(keys, source);
+                self.runtimes.entry(field.key.to_owned()).or_default().add(keys, source);
             }
         }
         Ok(())
@@ -75,11 +72,7 @@ impl Runtime {
     #[must_use]
     pub fn create_timeout_secs(&self) -> u64 {
         let (default, least) = CREATE_TIMEOUT_SECS;
-        match self
-            .create_timeout
-            .as_ref()
-            .map_or(0, |placed| placed.value)
-        {
+        match self.create_timeout.as_ref().map_or(0, |placed| placed.value) {
             0 => default,
             secs => u64::try_from(secs).unwrap_or(0).max(least),
         }
@@ -108,11 +101,7 @@ impl Runtime {
 
 fn placed<T>(value: T, source: &str, line: usize) -> Placed<T> {
     let source = source.to_owned();
-    Placed {
-        value,
-        source,
-        line,
-    }
+    Placed { value, source, line }
 }
 
 fn table<'t, 'i>(above: Option<Table<'t, 'i>>, key: &str) -> Option<Table<'t, 'i>> {
@@ -158,11 +147,7 @@ mod tests {
             let mut config = CrioConfig::default();
             let text = format!("[crio.runtime.runtimes.kata]\n{line}\n");
             config.add(text.as_bytes(), "").unwrap();
-            assert_eq!(
-                config.runtimes["kata"].create_timeout_secs(),
-                secs,
-                "{line}"
-            );
+            assert_eq!(config.runtimes["kata"].create_timeout_secs(), secs, "{line}");
         }
     }
 }

@@ -125,9 +125,7 @@ pub fn import(sources: &[Source<'_>], only: &[RegistryName]) -> Imported {
                 }
             }
             Source::Mounted { name, values } => {
-                let values = values
-                    .iter()
-                    .map(|(key, value)| (key.as_str(), Some(value.clone())));
+                let values = values.iter().map(|(key, value)| (key.as_str(), Some(value.clone())));
                 reading.values(name, &values.collect());
             }
         }

@@ -111,10 +111,9 @@ pub(crate) fn check(keys: &Keys) -> Result<(), String> {
     }
     match Document::parse(text.as_bytes()) {
         Ok(_) => Ok(()),
-        Err(problems) => Err(problems
-            .iter()
-            .next()
-            .map_or_else(String::new, |problem| problem.rule.to_string())),
+        Err(problems) => {
+            Err(problems.iter().next().map_or_else(String::new, |problem| problem.rule.to_string()))
+        }
     }
 }
 
@@ -127,10 +126,7 @@ mod tests {
     use super::*;
 
     fn password(username: &str, password: &str) -> Offered {
-        Offered::Password {
-            username: username.into(),
-            password: Secret::from(password.to_owned()),
-        }
+        Offered::Password { username: username.into(), password: Secret::from(password.to_owned()) }
     }
 
     /// The fuzzer found that a password which begins with `sealed.` was left out of the document,
@@ -165,11 +161,7 @@ mod tests {
             let Match::Entry { entry, .. } = document.registries.entry_for(&host) else {
                 panic!("{secret}")
             };
-            let Credentials::Basic {
-                username: name,
-                password,
-            } = &entry.credentials
-            else {
+            let Credentials::Basic { username: name, password } = &entry.credentials else {
                 panic!("{secret}")
             };
             assert_eq!((name.as_str(), password.expose()), (username, secret));
@@ -192,12 +184,7 @@ mod tests {
 
     #[test]
     fn any_text_survives_the_spelling() {
-        for text in [
-            "",
-            "plain",
-            "\"\\\u{0}\u{7f}\t\r\n",
-            "\u{80}\u{2028}é#'''\"\"\"",
-        ] {
+        for text in ["", "plain", "\"\\\u{0}\u{7f}\t\r\n", "\u{80}\u{2028}é#'''\"\"\""] {
             let document = format!("a = {}\n", literal(text).as_str());
             let table: toml::Table = document.parse().unwrap();
             assert_eq!(table["a"].as_str().unwrap(), text);

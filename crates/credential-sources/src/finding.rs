@@ -19,12 +19,7 @@ impl Finding {
     /// A finding about `key`, which is printable or empty.
     #[must_use]
     pub fn new(source: &str, key: &str, loss: Loss, text: impl Into<String>) -> Self {
-        Self {
-            source: source.to_owned(),
-            key: key.to_owned(),
-            loss,
-            text: text.into(),
-        }
+        Self { source: source.to_owned(), key: key.to_owned(), loss, text: text.into() }
     }
 }
 

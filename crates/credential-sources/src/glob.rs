@@ -6,10 +6,7 @@ enum Step {
     Many,
     One,
     Character(char),
-    Class {
-        negated: bool,
-        ranges: Vec<(char, char)>,
-    },
+    Class { negated: bool, ranges: Vec<(char, char)> },
 }
 
 impl Step {
@@ -18,9 +15,7 @@ impl Step {
             Self::Many | Self::One => true,
             Self::Character(own) => *own == character,
             Self::Class { negated, ranges } => {
-                let inside = ranges
-                    .iter()
-                    .any(|(low, high)| (low..=high).contains(&&character));
+                let inside = ranges.iter().any(|(low, high)| (low..=high).contains(&&character));
                 inside != *negated
             }
         }
@@ -110,11 +105,7 @@ mod tests {
     #[test]
     fn globs_are_read_as_go_reads_them() {
         // Go reads a caret at the front as "none of these".
-        let labels = [
-            ("[^a-c]*", "d1", true),
-            ("[^a-c]*", "b1", false),
-            ("\\*", "*", true),
-        ];
+        let labels = [("[^a-c]*", "d1", true), ("[^a-c]*", "b1", false), ("\\*", "*", true)];
         for (glob, label, expected) in labels {
             assert_eq!(glob_matches(glob, label), expected, "{glob} and {label}");
         }

@@ -35,10 +35,6 @@ pub const PROBE: &str = "probe";
 #[must_use]
 pub fn probe(host: &RegistryHost) -> String {
     // The kubelet's name for an image of Docker Hub without an organisation.
-    let repository = if host.is_docker_hub() {
-        "library/probe"
-    } else {
-        "probe"
-    };
+    let repository = if host.is_docker_hub() { "library/probe" } else { "probe" };
     format!("{host}/{repository}")
 }

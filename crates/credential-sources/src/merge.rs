@@ -227,12 +227,7 @@ pub(crate) fn read(document: &[u8], is_done: bool) -> Result<Checked, MergeError
 
 impl Merged {
     fn new(text: Zeroizing<Vec<u8>>, checked: Checked, decisions: Vec<Decision>) -> Self {
-        Self {
-            text,
-            document: checked.document,
-            warnings: checked.warnings,
-            decisions,
-        }
+        Self { text, document: checked.document, warnings: checked.warnings, decisions }
     }
 }
 

@@ -19,13 +19,7 @@ use crate::entry_keys::{MAX_ESCAPE_BYTES, push_literal};
 const ROOM: usize = MAX_ESCAPE_BYTES;
 
 /// The keys of an account; see [`Secrets`].
-const ACCOUNT: [&str; 5] = [
-    "username",
-    "password",
-    "auth",
-    "identitytoken",
-    "registrytoken",
-];
+const ACCOUNT: [&str; 5] = ["username", "password", "auth", "identitytoken", "registrytoken"];
 const FURTHER_ACCOUNTS: &str = "also";
 const CLIENT: [&str; 2] = ["client-cert", "client-key"];
 
@@ -84,9 +78,7 @@ pub fn narrow(document: &[u8], only: &OnlyRegistries) -> Result<Narrowed, Narrow
     }
     let removed = surplus(&checked.document, only);
     let text = str::from_utf8(document).map_err(|_| NarrowError::Write)?;
-    let mut root = DeTable::parse(text)
-        .map_err(|_| NarrowError::Write)?
-        .into_inner();
+    let mut root = DeTable::parse(text).map_err(|_| NarrowError::Write)?.into_inner();
     let mut writer = Writer {
         removed: &removed,
         // Never moved, so that no copy of a secret is left behind.
@@ -244,9 +236,7 @@ impl Writer<'_> {
 }
 
 fn fields<'t, 'i>(table: &'t DeTable<'i>) -> impl Iterator<Item = Field<'t, 'i>> {
-    table
-        .iter()
-        .map(|(key, value)| (&**key.get_ref(), value.get_ref()))
+    table.iter().map(|(key, value)| (&**key.get_ref(), value.get_ref()))
 }
 
 #[cfg(test)]
@@ -282,10 +272,8 @@ keys = 'aHVudGVyMg=='
 ";
 
     fn narrowed(text: &str, only: &str) -> (String, Vec<String>) {
-        let only: OnlyRegistries = only
-            .split_whitespace()
-            .map(|name| OnlyRegistries::item(name).unwrap())
-            .collect();
+        let only: OnlyRegistries =
+            only.split_whitespace().map(|name| OnlyRegistries::item(name).unwrap()).collect();
         let found = narrow(text.as_bytes(), &only).unwrap();
         let removed = found.removed.iter().map(ToString::to_string).collect();
         (String::from_utf8(found.text.to_vec()).unwrap(), removed)
@@ -320,20 +308,11 @@ keys = 'aHVudGVyMg=='
     #[test]
     fn an_entry_for_repositories_relieves_that_of_the_host() {
         let (text, removed) = narrowed(DOCUMENT, "r.corp/team/app");
-        assert!(
-            !text.contains("robot") && text.contains("dGVhbTp0ZWFt"),
-            "{text}"
-        );
+        assert!(!text.contains("robot") && text.contains("dGVhbTp0ZWFt"), "{text}");
         assert!(removed.contains(&"credentials of \"r.corp\"".to_owned()));
         let (text, _) = narrowed(DOCUMENT, "r.corp/team-b");
-        assert!(
-            text.contains("robot") && !text.contains("dGVhbTp0ZWFt"),
-            "{text}"
-        );
-        assert!(
-            !text.contains("dGVhbQ==") && text.contains("YWxs"),
-            "{text}"
-        );
+        assert!(text.contains("robot") && !text.contains("dGVhbTp0ZWFt"), "{text}");
+        assert!(!text.contains("dGVhbQ==") && text.contains("YWxs"), "{text}");
     }
 
     #[test]
@@ -352,10 +331,7 @@ keys = 'aHVudGVyMg=='
                 format!("[extra-env]\nHTTP_PROXY = ''\n[registries.'a.b']\nca-certs = {value}");
             let roots = |text: &str| {
                 let root: toml::Table = text.parse().unwrap();
-                root["registries"]["a.b"]["ca-certs"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned()
+                root["registries"]["a.b"]["ca-certs"].as_str().unwrap().to_owned()
             };
             assert_eq!(roots(&narrowed(&text, "a.b").0), roots(&text), "{value}");
         }

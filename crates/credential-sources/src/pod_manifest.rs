@@ -113,11 +113,7 @@ fn collect(
     let name = object.metadata.and_then(|it| it.name).unwrap_or_default();
     let pod: Option<Spec> = serde_json::from_value(pod).map_err(|_| ManifestError::Pod)?;
     let pod = pod.unwrap_or_default();
-    let containers = [
-        pod.init_containers,
-        pod.containers,
-        pod.ephemeral_containers,
-    ];
+    let containers = [pod.init_containers, pod.containers, pod.ephemeral_containers];
     for container in containers.into_iter().flatten() {
         let Some(image) = container.image.filter(|image| !image.is_empty()) else {
             // The API server, or what fills the manifest in, has one.
@@ -127,10 +123,9 @@ fn collect(
             return Err(ManifestError::TooManyObjects);
         }
         let container = container.name.unwrap_or_default();
-        found.images.push(PodImage {
-            place: format!("{kind} {name}, container {container}"),
-            image,
-        });
+        found
+            .images
+            .push(PodImage { place: format!("{kind} {name}, container {container}"), image });
     }
     Ok(())
 }
@@ -159,10 +154,7 @@ mod tests {
             ("Pod web, container set-up", "registry.corp/set-up:1"),
             ("Pod web, container app", "registry.corp/app:1.2"),
             ("Pod web, container debug", "busybox"),
-            (
-                "Deployment api, container api",
-                "registry.corp/api@sha256:12",
-            ),
+            ("Deployment api, container api", "registry.corp/api@sha256:12"),
             ("CronJob night, container job", "registry.corp/job:latest"),
             ("DaemonSet log, container log", "log:1.5"),
             ("PodTemplate form, container form", "registry.corp/form"),
@@ -193,18 +185,9 @@ mod tests {
         ] {
             assert_eq!(error(text), ManifestError::Pod, "{text}");
         }
-        for text in [
-            "hunter2",
-            "[hunter2]",
-            "{\"kind\": hunter2",
-            "a: &a [*a]",
-            "kind: [a]",
-        ] {
+        for text in ["hunter2", "[hunter2]", "{\"kind\": hunter2", "a: &a [*a]", "kind: [a]"] {
             let error = error(text);
-            assert!(
-                matches!(error, ManifestError::Form { .. }),
-                "{text}: {error:?}"
-            );
+            assert!(matches!(error, ManifestError::Form { .. }), "{text}: {error:?}");
             assert!(!error.to_string().contains("hunter2"));
         }
         let many = "---\nkind: Pod\n".repeat(MAX_OBJECTS + 1);

@@ -12,11 +12,8 @@ use crate::registry_file::{Report, Written};
 use crate::systemd_unit::{UnitName, Variables};
 
 /// The variables, upper case first.
-const VARIABLES: [[&str; 2]; 3] = [
-    ["HTTP_PROXY", "http_proxy"],
-    ["HTTPS_PROXY", "https_proxy"],
-    ["NO_PROXY", "no_proxy"],
-];
+const VARIABLES: [[&str; 2]; 3] =
+    [["HTTP_PROXY", "http_proxy"], ["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]];
 
 /// What curl and others read, and Go does not.
 const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
@@ -51,11 +48,7 @@ impl Program {
             Self::K3s => name.strip_prefix(CONTAINERD).unwrap_or(name),
             Self::Engine => name,
         };
-        VARIABLES
-            .iter()
-            .flatten()
-            .chain(&ALL)
-            .any(|known| *known == bare)
+        VARIABLES.iter().flatten().chain(&ALL).any(|known| *known == bare)
     }
 
     /// What is said where there are none.
@@ -128,10 +121,7 @@ pub fn document(
         report.note(source, "", program.none());
     }
     let is_usable = report.faults.is_empty();
-    Written {
-        document: is_usable.then(|| Secret::from(text)),
-        report,
-    }
+    Written { document: is_usable.then(|| Secret::from(text)), report }
 }
 
 const HEADER: &str = "[extra-env]\n";
@@ -145,10 +135,7 @@ fn refused(name: &str, value: &str) -> Option<String> {
     let checked = match Document::parse(text.as_bytes()) {
         Ok(checked) => checked,
         Err(problems) => {
-            return problems
-                .iter()
-                .next()
-                .map(|problem| problem.rule.to_string());
+            return problems.iter().next().map(|problem| problem.rule.to_string());
         }
     };
     let extra_env = &checked.document.extra_env;

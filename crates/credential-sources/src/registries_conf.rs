@@ -69,9 +69,7 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
         }
     }
     let tables = conf.registries.iter();
-    let tables: Vec<_> = tables
-        .map(|registry| (prefix_of(registry), registry.blocked))
-        .collect();
+    let tables: Vec<_> = tables.map(|registry| (prefix_of(registry), registry.blocked)).collect();
     for registry in &mut conf.registries {
         let by_digest = registry.mirror_by_digest_only;
         registry.mirrors.retain(|mirror| {
@@ -93,9 +91,7 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
     }
     let registries = conf.registries.iter();
     let whole = registries.filter(|registry| repositories::split(prefix_of(registry)).is_none());
-    let mut plans: Vec<_> = whole
-        .filter_map(|registry| plan(registry, reader))
-        .collect();
+    let mut plans: Vec<_> = whole.filter_map(|registry| plan(registry, reader)).collect();
     for group in &groups {
         add_mirrors(group, &mut plans, reader);
     }
@@ -104,25 +100,16 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
 
 /// Puts the mirrors of some repositories of a host into its plan, which perhaps has to be made.
 fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader<'_, '_>) {
-    let Mirrors {
-        mut links,
-        falls_back,
-        own,
-    } = group.mirrors(reader);
-    let of_whole = |plan: &&mut Plan| {
-        group
-            .whole
-            .is_some_and(|whole| plan.name == prefix_of(whole))
-    };
+    let Mirrors { mut links, falls_back, own } = group.mirrors(reader);
+    let of_whole =
+        |plan: &&mut Plan| group.whole.is_some_and(|whole| plan.name == prefix_of(whole));
     if let Some(plan) = plans.iter_mut().find(of_whole) {
         links.append(&mut plan.links);
         plan.links = links;
         plan.falls_back = falls_back;
         return;
     }
-    let key = links
-        .first()
-        .map_or_else(String::new, |link| link.key.clone());
+    let key = links.first().map_or_else(String::new, |link| link.key.clone());
     links.push(Link {
         key: key.clone(),
         target: Target::Registry,
@@ -130,10 +117,7 @@ fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader
         rewrites: Vec::new(),
         prefix: None,
     });
-    plans.push(Plan {
-        falls_back,
-        ..reader.plan(group.name(), key, links)
-    });
+    plans.push(Plan { falls_back, ..reader.plan(group.name(), key, links) });
 }
 
 /// Whether a place lies in a blocked table, which is reported. The engines look each place up again
@@ -200,10 +184,7 @@ fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
             prefix: None,
         });
     }
-    Some(Plan {
-        is_blocked,
-        ..reader.plan(name, key, links)
-    })
+    Some(Plan { is_blocked, ..reader.plan(name, key, links) })
 }
 
 /// The document's name for a prefix; `None` where it is not of whole hosts.
@@ -244,13 +225,7 @@ fn mirror_key(mirror: &Mirror<'_>) -> String {
 fn mirror_link(mirror: &Mirror<'_>, reader: &mut Reader<'_, '_>) -> Link {
     let key = mirror_key(mirror);
     let (target, rewrites) = host(mirror.location, &key, mirror.insecure, reader);
-    Link {
-        target,
-        key,
-        settings: insecure(mirror.insecure),
-        rewrites,
-        prefix: None,
-    }
+    Link { target, key, settings: insecure(mirror.insecure), rewrites, prefix: None }
 }
 
 /// A location, which is a host without a scheme, and perhaps what stands before the names of
@@ -288,8 +263,5 @@ fn host(
 }
 
 fn insecure(is_insecure: bool) -> Settings {
-    Settings {
-        skip_verify: is_insecure,
-        ..Settings::default()
-    }
+    Settings { skip_verify: is_insecure, ..Settings::default() }
 }

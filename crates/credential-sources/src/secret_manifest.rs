@@ -176,10 +176,8 @@ impl SecretManifest {
     ///
     /// [`SecretError`] if its type promises a docker configuration that is not there.
     pub fn payload(&self) -> Result<Payload, SecretError> {
-        const KEYS: [(&str, &str); 2] = [
-            (DOCKER_CONFIG_JSON, ".dockerconfigjson"),
-            (DOCKER_CFG, ".dockercfg"),
-        ];
+        const KEYS: [(&str, &str); 2] =
+            [(DOCKER_CONFIG_JSON, ".dockerconfigjson"), (DOCKER_CFG, ".dockercfg")];
         let ignored = |why: String, loss| Payload::Ignored { why, loss };
         let Some((_, key)) = KEYS.iter().find(|(kind, _)| *kind == self.kind) else {
             let data =
@@ -195,26 +193,20 @@ impl SecretManifest {
         };
         let text = self.value(key)?.unwrap_or_default();
         if text.is_empty() {
-            return Ok(ignored(
-                format!("its key {key} is empty or missing"),
-                Loss::Lost,
-            ));
+            return Ok(ignored(format!("its key {key} is empty or missing"), Loss::Lost));
         }
         let parse = match self.kind.as_str() {
             DOCKER_CFG => DockerConfig::parse_legacy,
             _ => DockerConfig::parse,
         };
-        parse(&text)
-            .map(Payload::Config)
-            .map_err(SecretError::Config)
+        parse(&text).map(Payload::Config).map_err(SecretError::Config)
     }
 
     /// Everything that the secret holds, by key; `None` where a value is not base64.
     #[must_use]
     pub fn values(&self) -> BTreeMap<&str, Option<Zeroizing<Vec<u8>>>> {
         let keys = self.data.keys().chain(self.string_data.keys());
-        keys.map(|key| (key.as_str(), self.value(key).ok().flatten()))
-            .collect()
+        keys.map(|key| (key.as_str(), self.value(key).ok().flatten())).collect()
     }
 
     /// The bytes of a key; the API server's base64 has padding and may have line ends.
@@ -226,15 +218,10 @@ impl SecretManifest {
             return Ok(None);
         };
         let mut compact = Zeroizing::new(Vec::with_capacity(encoded.len()));
-        compact.extend(
-            encoded
-                .bytes()
-                .filter(|byte| !matches!(byte, b'\r' | b'\n')),
-        );
+        compact.extend(encoded.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')));
         let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(compact.len())]);
-        let length = STANDARD
-            .decode_slice(&*compact, &mut bytes)
-            .map_err(|_| SecretError::NotBase64)?;
+        let length =
+            STANDARD.decode_slice(&*compact, &mut bytes).map_err(|_| SecretError::NotBase64)?;
         bytes.truncate(length);
         Ok(Some(bytes))
     }

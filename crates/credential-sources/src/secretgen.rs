@@ -60,10 +60,7 @@ impl Rank {
 /// A weight as it is written, as a number of the same order; what is no number counts as none.
 fn weight(text: &str) -> i64 {
     let number: f64 = text.parse().unwrap_or(0.0);
-    let says_infinite = text
-        .trim_start_matches(['+', '-'])
-        .to_ascii_lowercase()
-        .starts_with("inf");
+    let says_infinite = text.trim_start_matches(['+', '-']).to_ascii_lowercase().starts_with("inf");
     if number.is_nan() || (number.is_infinite() && !says_infinite) {
         return 0;
     }

@@ -59,13 +59,7 @@ pub fn environment(
                 continue;
             }
         };
-        service.read(
-            &String::from_utf8_lossy(&text),
-            unit,
-            wanted,
-            &source,
-            report,
-        );
+        service.read(&String::from_utf8_lossy(&text), unit, wanted, &source, report);
     }
     service.resolve(wanted, files, report)
 }
@@ -122,11 +116,7 @@ impl Service {
             return;
         };
         if !path.starts_with('/') {
-            report.lost(
-                source,
-                key,
-                "left out: not an absolute path; systemd ignores it too",
-            );
+            report.lost(source, key, "left out: not an absolute path; systemd ignores it too");
         } else if self.files.len() == MAX_UNIT_FILES {
             report.fault(source, key, format!("more than {MAX_UNIT_FILES} files"));
         } else {
@@ -165,10 +155,7 @@ impl Service {
                     variables.remove(unset.as_str());
                 }
                 Some((name, value)) => {
-                    if variables
-                        .get(name)
-                        .is_some_and(|known| known.as_str() == value)
-                    {
+                    if variables.get(name).is_some_and(|known| known.as_str() == value) {
                         variables.remove(name);
                     }
                 }

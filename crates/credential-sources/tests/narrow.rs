@@ -70,16 +70,8 @@ const HOSTS: [&str; 12] = [
     "other.example",
 ];
 
-const REPOSITORIES: [&str; 8] = [
-    "team",
-    "team/x",
-    "team/app",
-    "team/app/x",
-    "team-b",
-    "other",
-    "library/alpine",
-    "x",
-];
+const REPOSITORIES: [&str; 8] =
+    ["team", "team/x", "team/app", "team/app/x", "team-b", "other", "library/alpine", "x"];
 
 static CLIENT: LazyLock<String> = LazyLock::new(|| {
     let key = rcgen::generate_simple_self_signed(vec!["robot".to_owned()]).unwrap();
@@ -112,11 +104,7 @@ fn document(entries: &[Entry], keys: &[usize]) -> String {
             3 => text += "credentials-uri = \"kbs:///a/b/c\"\n",
             _ => {
                 text += &pair("own");
-                writeln!(
-                    text,
-                    "also = [{{identitytoken = \"secret-{number}-also\"}}]"
-                )
-                .unwrap();
+                writeln!(text, "also = [{{identitytoken = \"secret-{number}-also\"}}]").unwrap();
             }
         }
         if name.contains('/') {
@@ -140,12 +128,7 @@ fn document(entries: &[Entry], keys: &[usize]) -> String {
     for number in keys.iter().collect::<BTreeSet<_>>() {
         let name = NAMES[*number];
         if !name.starts_with('.') {
-            writeln!(
-                text,
-                "[decryption-keys.\"{name}\"]\nkeys = [\"{}\"]",
-                key(*number)
-            )
-            .unwrap();
+            writeln!(text, "[decryption-keys.\"{name}\"]\nkeys = [\"{}\"]", key(*number)).unwrap();
         }
     }
     text
@@ -153,10 +136,7 @@ fn document(entries: &[Entry], keys: &[usize]) -> String {
 
 /// Base64 of some bytes of its own.
 fn key(number: usize) -> String {
-    format!(
-        "a2V5{}",
-        ["AAAA", "BBBB", "CCCC", "DDDD"][number % 4].repeat(number / 4 + 1)
-    )
+    format!("a2V5{}", ["AAAA", "BBBB", "CCCC", "DDDD"][number % 4].repeat(number / 4 + 1))
 }
 
 fn settings(document: &Document) -> Settings {
@@ -182,9 +162,7 @@ fn secrets(step: &Step) -> Vec<String> {
     match step.account() {
         Account::Given(accounts) => {
             let accounts = accounts.iter();
-            accounts
-                .map(|account| secret(&account.credentials))
-                .collect()
+            accounts.map(|account| secret(&account.credentials)).collect()
         }
         Account::Anonymous(_) | Account::Fetched { .. } => Vec::new(),
     }

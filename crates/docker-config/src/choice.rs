@@ -177,13 +177,8 @@ mod tests {
 
     #[test]
     fn the_longest_path_wins() {
-        let keys = [
-            "quay.io",
-            "quay.io/team",
-            "quay.io/team/app",
-            "quay.io/tea",
-            "ghcr.io/team/app",
-        ];
+        let keys =
+            ["quay.io", "quay.io/team", "quay.io/team/app", "quay.io/tea", "ghcr.io/team/app"];
         for (image, expected) in [
             ("quay.io/team/app", "2"),
             ("quay.io/team/app/part", "2"),
@@ -224,10 +219,7 @@ mod tests {
                 format!("{{\"auths\":{{\"r.io/t\":{one},\"r.io\":{one},\"r.io/\":{other}}}}}"),
                 Ok(Some("a".to_owned())),
             ),
-            (
-                format!("{{\"auths\":{{\"r.io\":{one},\"r.io\":{one}}}}}"),
-                Err(Unfit::Ambiguous),
-            ),
+            (format!("{{\"auths\":{{\"r.io\":{one},\"r.io\":{one}}}}}"), Err(Unfit::Ambiguous)),
             (
                 format!("{{\"auths\":{{\"r.io\":{one},\"x.io\":{one},\"x.io\":{one}}}}}"),
                 Ok(Some("a".to_owned())),
@@ -250,14 +242,8 @@ mod tests {
                 ),
                 Err(Unfit::Ambiguous),
             ),
-            (
-                "{\"auths\":{\"r.io\":{},\"https://r.io\":{}}}".to_owned(),
-                Err(Unfit::Empty),
-            ),
-            (
-                format!("{{\"auths\":{{\"r.io\":{{}},\"r.io/\":{one}}}}}"),
-                Err(Unfit::Empty),
-            ),
+            ("{\"auths\":{\"r.io\":{},\"https://r.io\":{}}}".to_owned(), Err(Unfit::Empty)),
+            (format!("{{\"auths\":{{\"r.io\":{{}},\"r.io/\":{one}}}}}"), Err(Unfit::Empty)),
             ("{\"auths\":{\"r.io\":null}}".to_owned(), Err(Unfit::Empty)),
             (
                 "{\"auths\":{\"r.io\":{\"auth\":\"hunter2\"}}}".to_owned(),
@@ -265,10 +251,7 @@ mod tests {
             ),
             ("{}".to_owned(), Ok(None)),
             ("{\"x\":\"hunter2\"}".to_owned(), Ok(None)),
-            (
-                "{\"credsStore\":\"x\",\"credHelpers\":{\"r.io\":\"y\"}}".to_owned(),
-                Ok(None),
-            ),
+            ("{\"credsStore\":\"x\",\"credHelpers\":{\"r.io\":\"y\"}}".to_owned(), Ok(None)),
         ] {
             let found = chosen(&json, "r.io/t");
             assert_eq!(found, expected, "{json}");
@@ -286,16 +269,10 @@ mod tests {
             ("\"registrytoken\":\"a b\"".to_owned(), None),
             ("\"identitytoken\":\"t\"".to_owned(), Some(" t")),
             (
-                format!(
-                    "\"identitytoken\":\"t\",\"auth\":\"{}\"",
-                    BASE64_STANDARD.encode("me:")
-                ),
+                format!("\"identitytoken\":\"t\",\"auth\":\"{}\"", BASE64_STANDARD.encode("me:")),
                 Some("me t"),
             ),
-            (
-                "\"identitytoken\":\"t\",\"auth\":\"!\",\"username\":\"me\"".to_owned(),
-                Some(" t"),
-            ),
+            ("\"identitytoken\":\"t\",\"auth\":\"!\",\"username\":\"me\"".to_owned(), Some(" t")),
             ("\"identitytoken\":\"a\\nb\"".to_owned(), None),
             (format!("\"auth\":\"{control}\""), None),
             ("\"username\":\"a:b\",\"password\":\"p\"".to_owned(), None),

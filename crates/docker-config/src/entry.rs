@@ -90,9 +90,7 @@ impl Entry {
             if !self.identity_token.is_empty() || !self.password.is_empty() {
                 notes.push("its \"registrytoken\" is used, the weaker credentials are not");
             }
-            return Ok(Credentials::RegistryToken(
-                self.registry_token.clone().into(),
-            ));
+            return Ok(Credentials::RegistryToken(self.registry_token.clone().into()));
         }
         if !self.identity_token.is_empty() {
             if !self.password.is_empty() {
@@ -121,20 +119,13 @@ impl Entry {
         if username.is_empty() && password.is_empty() {
             return Ok(Credentials::Anonymous);
         }
-        Ok(Credentials::Basic {
-            username: username.to_string(),
-            password: Secret::from(password),
-        })
+        Ok(Credentials::Basic { username: username.to_string(), password: Secret::from(password) })
     }
 
     /// The user of the identity token, where the entry has a usable name; servers rarely need it.
     fn account(&self) -> Option<String> {
         let from_auth = || decode(&self.auth).ok().map(|(username, _)| username);
-        let username = if self.auth.is_empty() {
-            Some(self.username.clone())
-        } else {
-            from_auth()
-        };
+        let username = if self.auth.is_empty() { Some(self.username.clone()) } else { from_auth() };
         username
             .filter(|username| check_username(username).is_ok() && !username.is_empty())
             .map(|username| username.to_string())
@@ -145,15 +136,10 @@ impl Entry {
 fn decode(auth: &str) -> Result<(Zeroizing<String>, Zeroizing<String>), Unusable> {
     // Go's decoder skips line ends, and wrapped base64 is common.
     let mut compact = Zeroizing::new(String::with_capacity(auth.len()));
-    compact.extend(
-        auth.trim()
-            .chars()
-            .filter(|letter| !matches!(letter, '\r' | '\n')),
-    );
+    compact.extend(auth.trim().chars().filter(|letter| !matches!(letter, '\r' | '\n')));
     let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(compact.len())]);
-    let length = BASE64
-        .decode_slice(compact.as_bytes(), &mut bytes)
-        .map_err(|_| Unusable::NotBase64)?;
+    let length =
+        BASE64.decode_slice(compact.as_bytes(), &mut bytes).map_err(|_| Unusable::NotBase64)?;
     let text = std::str::from_utf8(&bytes[..length]).map_err(|_| Unusable::NotUtf8)?;
     let Some((username, password)) = text.split_once(':') else {
         return Err(match decode(text) {

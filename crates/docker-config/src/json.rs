@@ -93,11 +93,7 @@ pub fn shape(text: &[u8]) -> Result<Shape, ConfigError> {
     }
     let is_known = |(key, _): (&str, _)| KNOWN.contains(&key.to_ascii_lowercase().as_str());
     let is_config = keys.is_empty() || keys.members().any(is_known);
-    Ok(if is_config {
-        Shape::Config
-    } else {
-        Shape::Legacy
-    })
+    Ok(if is_config { Shape::Config } else { Shape::Legacy })
 }
 
 pub(crate) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
@@ -184,11 +180,7 @@ impl<'a> File<'a> {
     }
 
     fn read(&self) -> Result<Value<'a>, ConfigError> {
-        let limits = Limits {
-            bytes: self.0.len(),
-            values: MAX_VALUES,
-            depth: json::MAX_DEPTH,
-        };
+        let limits = Limits { bytes: self.0.len(), values: MAX_VALUES, depth: json::MAX_DEPTH };
         let refusal = |JsonError { rule, line, column }| match rule {
             JsonRule::TooManyValues(_) => ConfigError::TooManyValues,
             _ => ConfigError::NotJson { line, column },

@@ -104,9 +104,7 @@ pub(crate) fn reach(key: &str, host: &RegistryHost, repository: &str) -> Option<
 /// Host and path; what is no part of either is left out.
 fn split(key: &str) -> (&str, &str) {
     let rest = without_scheme(key);
-    let (host, path) = rest
-        .find('/')
-        .map_or((rest, ""), |slash| rest.split_at(slash));
+    let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     // As kubelet does: the version goes, the slash behind it stays.
     let path = match path.get(..4) {
         Some("/v1/" | "/v2/") => path.get(3..).unwrap_or_default(),
@@ -116,9 +114,7 @@ fn split(key: &str) -> (&str, &str) {
 }
 
 fn without_scheme(key: &str) -> &str {
-    key.strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"))
-        .unwrap_or(key)
+    key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key)
 }
 
 fn pattern(host: &str, has_path: bool, reason: puller_config::InvalidName) -> Meaning {

@@ -73,9 +73,7 @@ pub struct DockerConfig {
 
 impl fmt::Debug for DockerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DockerConfig")
-            .field("entries", &self.entries.len())
-            .finish_non_exhaustive()
+        f.debug_struct("DockerConfig").field("entries", &self.entries.len()).finish_non_exhaustive()
     }
 }
 

@@ -224,11 +224,7 @@ impl Action {
     /// Another answer with this status and nothing else.
     #[must_use]
     pub const fn status(code: u16) -> Self {
-        Self::Status {
-            code,
-            headers: Vec::new(),
-            body: String::new(),
-        }
+        Self::Status { code, headers: Vec::new(), body: String::new() }
     }
 
     /// Another answer with this status and one header.
@@ -244,19 +240,13 @@ impl Action {
     /// A header set.
     #[must_use]
     pub fn header(name: &str, value: &str) -> Self {
-        Self::Header {
-            name: name.to_owned(),
-            value: Some(value.to_owned()),
-        }
+        Self::Header { name: name.to_owned(), value: Some(value.to_owned()) }
     }
 
     /// A header taken away.
     #[must_use]
     pub fn without(name: &str) -> Self {
-        Self::Header {
-            name: name.to_owned(),
-            value: None,
-        }
+        Self::Header { name: name.to_owned(), value: None }
     }
 
     /// A redirect.
@@ -268,9 +258,6 @@ impl Action {
     /// The connection breaks after so many bytes of the body.
     #[must_use]
     pub const fn cut(after: usize, how: End) -> Self {
-        Self::Cut {
-            at: Point::Body(after),
-            how,
-        }
+        Self::Cut { at: Point::Body(after), how }
     }
 }

@@ -26,11 +26,7 @@ impl Situation<'_> {
     /// Does one action to an answer.
     pub(super) fn alter(&self, answer: &mut Answer, action: &Action) {
         match action {
-            Action::Status {
-                code,
-                headers,
-                body,
-            } => {
+            Action::Status { code, headers, body } => {
                 let kept = answer.clone();
                 *answer = Answer::new(*code, body.clone().into_bytes());
                 answer.headers.clone_from(headers);
@@ -59,9 +55,7 @@ impl Situation<'_> {
                 answer.headers.extend(many);
             }
             Action::LongHeader(bytes) => {
-                answer
-                    .headers
-                    .push(("X-Long".to_owned(), "x".repeat(*bytes)));
+                answer.headers.push(("X-Long".to_owned(), "x".repeat(*bytes)));
             }
             Action::Interim(count) => answer.interim = Some(*count),
             Action::Raw(text) => answer.raw = Some(text.clone()),
@@ -79,9 +73,7 @@ impl Situation<'_> {
         let target = self.request.target();
         for (_, value) in &mut answer.headers {
             if value.contains('{') {
-                *value = value
-                    .replace("{base}", self.base)
-                    .replace("{path}", &target);
+                *value = value.replace("{base}", self.base).replace("{path}", &target);
                 for (name, meaning) in self.names {
                     *value = value.replace(name, meaning);
                 }

@@ -56,11 +56,7 @@ impl Answer {
         Self {
             status,
             headers: Vec::new(),
-            body: Body {
-                bytes: Arc::new(bytes),
-                is_endless: false,
-                is_withheld: false,
-            },
+            body: Body { bytes: Arc::new(bytes), is_endless: false, is_withheld: false },
             framing: Framing::Right,
             interim: None,
             wait_ms: 0,
@@ -81,10 +77,7 @@ impl Answer {
 
     /// An error as registries send it.
     pub(super) fn error(status: u16, code: &str) -> Self {
-        Self::json(
-            status,
-            &json!({"errors": [{"code": code, "message": code}]}),
-        )
+        Self::json(status, &json!({"errors": [{"code": code, "message": code}]}))
     }
 
     /// The right answer to a request, without its range; and what the request asks for.
@@ -131,8 +124,7 @@ impl Answer {
 
     /// Sets a header instead of all of its name, or takes them away.
     pub(super) fn set_header(&mut self, name: &str, value: Option<String>) {
-        self.headers
-            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         if let Some(value) = value {
             self.headers.push((name.to_owned(), value));
         }

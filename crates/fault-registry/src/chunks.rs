@@ -13,10 +13,7 @@ pub(super) struct Chunks {
 impl Chunks {
     /// A body that is yet to be written.
     pub(super) const fn new(kind: Chunked) -> Self {
-        Self {
-            kind,
-            is_first: true,
-        }
+        Self { kind, is_first: true }
     }
 
     /// Writes one chunk.

@@ -81,9 +81,7 @@ impl Content {
         for descriptor in list(&index, "manifests") {
             let digest = content.load_tree(layout, descriptor, MAX_DEPTH)?;
             let tag = descriptor["annotations"]["org.opencontainers.image.ref.name"].as_str();
-            content
-                .tags
-                .insert(tag.unwrap_or("latest").to_owned(), digest);
+            content.tags.insert(tag.unwrap_or("latest").to_owned(), digest);
         }
         Ok(content)
     }
@@ -118,11 +116,7 @@ impl Content {
     /// Adds a blob and gives its digest.
     pub fn add(&mut self, what: What, media_type: &str, bytes: Vec<u8>) -> String {
         let digest = digest_of(&bytes);
-        let blob = Blob {
-            what,
-            media_type: media_type.to_owned(),
-            bytes: Arc::new(bytes),
-        };
+        let blob = Blob { what, media_type: media_type.to_owned(), bytes: Arc::new(bytes) };
         self.blobs.insert(digest.clone(), blob);
         digest
     }
@@ -156,10 +150,7 @@ impl Content {
     /// What a path names, by digest or tag. The repository does not matter, nor what stands before
     /// `/v2/`.
     pub(super) fn find(&self, path: &str) -> Option<(&str, &Blob)> {
-        let name = ["/manifests/", "/blobs/"]
-            .iter()
-            .find_map(|kind| path.rsplit_once(kind))?
-            .1;
+        let name = ["/manifests/", "/blobs/"].iter().find_map(|kind| path.rsplit_once(kind))?.1;
         let digest = self.tags.get(name).map_or(name, String::as_str);
         let (digest, blob) = self.blobs.get_key_value(digest)?;
         Some((digest, blob))
@@ -171,12 +162,10 @@ fn list<'a>(document: &'a Value, key: &str) -> &'a [Value] {
 }
 
 fn read_blob(layout: &Path, descriptor: &Value) -> Result<(String, Vec<u8>)> {
-    let digest = descriptor["digest"]
-        .as_str()
-        .context("a descriptor of the layout has no digest")?;
-    let hex = digest
-        .strip_prefix("sha256:")
-        .with_context(|| format!("{digest} is no SHA-256 digest"))?;
+    let digest =
+        descriptor["digest"].as_str().context("a descriptor of the layout has no digest")?;
+    let hex =
+        digest.strip_prefix("sha256:").with_context(|| format!("{digest} is no SHA-256 digest"))?;
     let bytes = fs::read(layout.join("blobs/sha256").join(hex))
         .with_context(|| format!("failed to read the blob {digest}"))?;
     Ok((digest.to_owned(), bytes))

@@ -62,10 +62,7 @@ fn interim(wire: &mut Wire, answer: &Answer) -> io::Result<()> {
 
 fn head(answer: &Answer) -> String {
     let mut head = format!("HTTP/1.1 {} Whatever\r\n", answer.status);
-    let lengths = answer
-        .lengths()
-        .into_iter()
-        .map(|length| ("Content-Length".to_owned(), length));
+    let lengths = answer.lengths().into_iter().map(|length| ("Content-Length".to_owned(), length));
     let coding = matches!(answer.framing, Framing::Chunked(_))
         .then(|| ("Transfer-Encoding".to_owned(), "chunked".to_owned()));
     for (name, value) in answer.headers.iter().cloned().chain(lengths).chain(coding) {

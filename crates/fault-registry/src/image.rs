@@ -35,10 +35,7 @@ pub struct Image {
 
 /// The digest of bytes, `sha256:...`.
 pub(super) fn digest_of(bytes: &[u8]) -> String {
-    let digits: String = Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
 }
 

@@ -33,10 +33,7 @@ pub struct Login {
 
 impl std::fmt::Debug for Login {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Login")
-            .field("username", &self.username)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
     }
 }
 
@@ -56,10 +53,7 @@ impl Login {
     /// Tokens, to be had for a password.
     #[must_use]
     pub fn bearer(username: &str, password: &str, token: &str) -> Self {
-        Self {
-            token: Some(token.to_owned()),
-            ..Self::basic(username, password)
-        }
+        Self { token: Some(token.to_owned()), ..Self::basic(username, password) }
     }
 
     fn has_password(&self, request: &Request) -> bool {

@@ -77,17 +77,13 @@ fn main() -> Result<()> {
         None => Script::new(),
     };
     let identity = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => Some(Identity {
-            certificate: read(certificate)?,
-            key: read(key)?,
-        }),
+        (Some(certificate), Some(key)) => {
+            Some(Identity { certificate: read(certificate)?, key: read(key)? })
+        }
         _ => None,
     };
-    let tls = identity.as_ref().map(|identity| Tls {
-        identity,
-        name: &options.name,
-        http: options.http,
-    });
+    let tls =
+        identity.as_ref().map(|identity| Tls { identity, name: &options.name, http: options.http });
     let registry = FaultRegistry::listen(options.listen, content, script, tls.as_ref())?;
     let (address, base) = (registry.address().to_string(), registry.base());
     println!("{}", json!({"address": address, "base": base}));

@@ -8,10 +8,7 @@ use crate::request::Request;
 
 /// What `Range: bytes=FIRST-LAST` asks for: the first byte, and the one after the last.
 pub(super) fn asked(request: &Request, length: usize) -> Option<(usize, usize)> {
-    let (first, last) = request
-        .header("range")?
-        .strip_prefix("bytes=")?
-        .split_once('-')?;
+    let (first, last) = request.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
     let first = first.parse().ok()?;
     let end = match last {
         "" => length,
@@ -48,11 +45,7 @@ pub(super) fn lie(lie: RangeLie, whole: Answer, request: &Request) -> Answer {
             name(&mut answer, first, end, length);
         }
         RangeLie::HiddenStart => {
-            cut(
-                &mut answer,
-                first.saturating_sub(100),
-                end.saturating_sub(100),
-            );
+            cut(&mut answer, first.saturating_sub(100), end.saturating_sub(100));
             name(&mut answer, first, end, length);
         }
         RangeLie::WrongTotal => {

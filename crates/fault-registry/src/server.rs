@@ -81,10 +81,7 @@ impl FaultRegistry {
             tokens: Tokens::default(),
             tls: tls.map(server_config).transpose()?.map(Arc::new),
             http: tls.map_or(Http::One, |tls| tls.http),
-            asked: Mutex::new(Asked {
-                requests: Vec::new(),
-                counts,
-            }),
+            asked: Mutex::new(Asked { requests: Vec::new(), counts }),
             one_more: Condvar::new(),
         });
         let serving = shared.clone();
@@ -226,9 +223,7 @@ impl Shared {
     fn came_together(&self, place: usize, count: usize) -> bool {
         let is_short = |asked: &mut Asked| asked.counts[place] < count;
         let asked = lock(&self.asked);
-        let waited = self
-            .one_more
-            .wait_timeout_while(asked, TOGETHER_LIMIT, is_short);
+        let waited = self.one_more.wait_timeout_while(asked, TOGETHER_LIMIT, is_short);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 

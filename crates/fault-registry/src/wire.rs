@@ -27,10 +27,7 @@ enum Transport {
 impl Wire {
     /// A connection without TLS.
     pub(super) const fn plain(stream: TcpStream, ticket: Ticket) -> Self {
-        Self {
-            transport: Transport::Plain(stream),
-            ticket,
-        }
+        Self { transport: Transport::Plain(stream), ticket }
     }
 
     /// A connection with TLS, after its handshake.

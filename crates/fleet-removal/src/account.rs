@@ -38,9 +38,7 @@ impl std::fmt::Debug for Account {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = formatter.debug_struct("Account");
         shown.field("server", &self.server.as_str());
-        shown
-            .field("namespace", &self.namespace)
-            .finish_non_exhaustive()
+        shown.field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
@@ -56,9 +54,8 @@ pub fn server(host: Option<&str>, port: Option<&str>) -> Result<Url, Error> {
         true => format!("[{host}]"),
         false => host.to_owned(),
     };
-    let port: u16 = port
-        .and_then(|port| port.parse().ok())
-        .ok_or(missing("KUBERNETES_SERVICE_PORT"))?;
+    let port: u16 =
+        port.and_then(|port| port.parse().ok()).ok_or(missing("KUBERNETES_SERVICE_PORT"))?;
     let url = Url::parse(&format!("https://{host}:{port}/")).ok();
     // Nothing but host and port: "a/b" is no host.
     url.filter(|url| url.path() == "/" && url.username().is_empty() && url.query().is_none())
@@ -74,10 +71,7 @@ impl Account {
     pub fn read(directory: &Path, server: Url) -> Result<Self, Error> {
         let text = |name: &str, limit| {
             let path = directory.join(name);
-            let failed = |reason: String| Error::Account {
-                path: path.clone(),
-                reason,
-            };
+            let failed = |reason: String| Error::Account { path: path.clone(), reason };
             let bytes = read_path(&path, limit).map_err(|error: ReadError| {
                 let reason = error.to_string();
                 failed(reason)
@@ -113,14 +107,8 @@ mod tests {
     #[test]
     fn the_server_is_a_host_and_a_port() {
         let url = |host, port| server(host, port).map(String::from).ok();
-        assert_eq!(
-            url(Some("10.0.0.1"), Some("443")).unwrap(),
-            "https://10.0.0.1/"
-        );
-        assert_eq!(
-            url(Some("fd00::1"), Some("6443")).unwrap(),
-            "https://[fd00::1]:6443/"
-        );
+        assert_eq!(url(Some("10.0.0.1"), Some("443")).unwrap(), "https://10.0.0.1/");
+        assert_eq!(url(Some("fd00::1"), Some("6443")).unwrap(), "https://[fd00::1]:6443/");
         for (host, port) in [
             (None, Some("443")),
             (Some("a"), None),
@@ -149,10 +137,7 @@ mod tests {
         assert!(read().unwrap_err().to_string().contains("empty"));
         write("token", "hunter2-token\n").unwrap();
         let account = read().unwrap();
-        assert_eq!(
-            (account.namespace.as_str(), account.authorities.len()),
-            ("ns", 1)
-        );
+        assert_eq!((account.namespace.as_str(), account.authorities.len()), ("ns", 1));
         assert_eq!(*account.token, "hunter2-token");
         assert!(!format!("{account:?}").contains("hunter2"));
     }

@@ -65,9 +65,7 @@ impl Object {
         // One that rustls cannot read is not worth the others.
         let (taken, _) = roots.add_parsable_certificates(account.authorities.iter().cloned());
         if taken == 0 {
-            return Err(failed(
-                "no authority of the service account is usable".into(),
-            ));
+            return Err(failed("no authority of the service account is usable".into()));
         }
         let tls = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
@@ -92,14 +90,8 @@ impl Object {
         let mut token = HeaderValue::from_str(&format!("Bearer {}", *account.token))
             .map_err(|_| failed("the token has characters that no token has".into()))?;
         token.set_sensitive(true);
-        let url = url_of(
-            &account.server,
-            "apps",
-            &account.namespace,
-            "daemonsets",
-            name,
-        )
-        .ok_or_else(|| failed("the server has no paths".into()))?;
+        let url = url_of(&account.server, "apps", &account.namespace, "daemonsets", name)
+            .ok_or_else(|| failed("the server has no paths".into()))?;
         Ok(Self {
             client,
             url,
@@ -142,18 +134,9 @@ impl Object {
     /// [`Error::Unreachable`], [`Error::Refused`], [`Error::Answer`].
     pub async fn delete_binding(&self, binding: &str) -> Result<(), Error> {
         let group = "rbac.authorization.k8s.io";
-        let url = url_of(
-            &self.server,
-            group,
-            &self.namespace,
-            "rolebindings",
-            binding,
-        )
-        .ok_or_else(|| self.not_understood("the server has no paths".into()))?;
-        match self
-            .ask("delete the binding of", self.client.delete(url))
-            .await
-        {
+        let url = url_of(&self.server, group, &self.namespace, "rolebindings", binding)
+            .ok_or_else(|| self.not_understood("the server has no paths".into()))?;
+        match self.ask("delete the binding of", self.client.delete(url)).await {
             Ok(_) | Err(Error::Refused { status: 404, .. }) => Ok(()),
             Err(error) => Err(error),
         }
@@ -166,21 +149,14 @@ impl Object {
 
     /// The body of a successful answer.
     async fn ask(&self, verb: &'static str, request: RequestBuilder) -> Result<Vec<u8>, Error> {
-        let unreachable = |reason: String| Error::Unreachable {
-            server: self.server.to_string(),
-            reason,
-        };
+        let unreachable =
+            |reason: String| Error::Unreachable { server: self.server.to_string(), reason };
         let request = request.header(AUTHORIZATION, self.token.clone());
-        let mut response = request
-            .send()
-            .await
-            .map_err(|error| unreachable(reason(&error)))?;
+        let mut response = request.send().await.map_err(|error| unreachable(reason(&error)))?;
         let status = response.status();
         let mut body = Vec::new();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| unreachable(reason(&error)))?
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| unreachable(reason(&error)))?
         {
             if body.len() + chunk.len() > MAX_ANSWER_BYTES {
                 return Err(self.not_understood("the answer is longer than any object".into()));
@@ -202,10 +178,7 @@ impl Object {
     /// An answer that is no DaemonSet of the chart.
     #[must_use]
     pub fn not_understood(&self, reason: String) -> Error {
-        Error::Answer {
-            name: self.shown_name(),
-            reason,
-        }
+        Error::Answer { name: self.shown_name(), reason }
     }
 
     /// The time is over.
@@ -222,9 +195,7 @@ impl Object {
     /// No node can be cleaned, because the DaemonSet is for none.
     #[must_use]
     pub fn without_nodes(&self) -> Error {
-        Error::NoNodes {
-            name: self.shown_name(),
-        }
+        Error::NoNodes { name: self.shown_name() }
     }
 
     fn shown_name(&self) -> String {
@@ -243,10 +214,7 @@ fn reason(error: &reqwest::Error) -> String {
 
 /// An I/O error hides what it was made of.
 fn inner<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    match error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),
     }

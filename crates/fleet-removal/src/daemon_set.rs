@@ -83,19 +83,14 @@ impl std::fmt::Display for Progress {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unseen => write!(formatter, "the cluster has not begun to change the pods"),
-            Self::Underway {
-                nodes,
-                changed,
-                ready,
-            } => write!(
+            Self::Underway { nodes, changed, ready } => write!(
                 formatter,
                 "of {nodes} nodes {changed} have the pod that removes everything, and on {ready} \
                 the pod is ready"
             ),
-            Self::NoNodes => write!(
-                formatter,
-                "no node has the labels that the DaemonSet selects by"
-            ),
+            Self::NoNodes => {
+                write!(formatter, "no node has the labels that the DaemonSet selects by")
+            }
             Self::Done { nodes } => write!(formatter, "clean nodes: {nodes}"),
         }
     }
@@ -152,11 +147,7 @@ impl DaemonSet {
         } else if changed >= nodes && ready >= nodes {
             Progress::Done { nodes }
         } else {
-            Progress::Underway {
-                nodes,
-                changed,
-                ready,
-            }
+            Progress::Underway { nodes, changed, ready }
         }
     }
 }

@@ -75,16 +75,11 @@ fn run(arguments: &Cli) -> Result<(), Error> {
         variable("KUBERNETES_SERVICE_PORT").as_deref(),
     )?;
     let account = Account::read(&arguments.account, server)?;
-    let limits = Limits {
-        whole: Duration::from_secs(arguments.timeout),
-        pause: PAUSE,
-    };
+    let limits = Limits { whole: Duration::from_secs(arguments.timeout), pause: PAUSE };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Error::Client {
-            reason: error.to_string(),
-        })?;
+        .map_err(|error| Error::Client { reason: error.to_string() })?;
     let object = Object::new(&account, &arguments.daemon_set)?;
     runtime.block_on(async {
         let ended = tokio::select! {
@@ -94,9 +89,7 @@ fn run(arguments: &Cli) -> Result<(), Error> {
         if let Some(binding) = &arguments.role_binding
             && let Err(error) = object.delete_binding(binding).await
         {
-            tell(&format!(
-                "failed to {error}; delete the role binding {binding}"
-            ));
+            tell(&format!("failed to {error}; delete the role binding {binding}"));
         }
         ended
     })

@@ -31,11 +31,7 @@ pub async fn remove(
     mut tell: impl FnMut(&str),
 ) -> Result<(), Error> {
     let deadline = Instant::now() + limits.whole;
-    let mut wait = Wait {
-        deadline,
-        pause: limits.pause,
-        said: String::new(),
-    };
+    let mut wait = Wait { deadline, pause: limits.pause, said: String::new() };
     let found = loop {
         match object.get().await {
             Ok(found) => break found,
@@ -46,9 +42,7 @@ pub async fn remove(
         tell("there is no such DaemonSet: nothing is removed");
         return Ok(());
     };
-    let patch = found
-        .removing()
-        .map_err(|reason| object.not_understood(reason))?;
+    let patch = found.removing().map_err(|reason| object.not_understood(reason))?;
     let mut state = loop {
         match object.patch(&patch).await {
             Ok(changed) => break changed.progress(),

@@ -32,17 +32,12 @@ fn pod_with(
 ) -> Pod {
     let account = tempfile::tempdir().unwrap();
     let tls = issuer.server_config(&["127.0.0.1"]).unwrap();
-    for (name, text) in [
-        ("ca.crt", trusted.certificate()),
-        ("namespace", "kata-configdev"),
-        ("token", TOKEN),
-    ] {
+    for (name, text) in
+        [("ca.crt", trusted.certificate()), ("namespace", "kata-configdev"), ("token", TOKEN)]
+    {
         fs::write(account.path().join(name), text).unwrap();
     }
-    Pod {
-        account,
-        server: Server::start_with(Some(tls), answer),
-    }
+    Pod { account, server: Server::start_with(Some(tls), answer) }
 }
 
 impl Pod {
@@ -116,10 +111,7 @@ fn the_daemon_set_is_changed_once_and_waited_for() {
     assert!(said.contains("of 3 nodes 1 have the pod"), "{said}");
     assert!(said.ends_with("clean nodes: 3\n"), "{said}");
     let requests = pod.server.requests();
-    let patches: Vec<_> = requests
-        .iter()
-        .filter(|request| request.starts_with("PATCH "))
-        .collect();
+    let patches: Vec<_> = requests.iter().filter(|request| request.starts_with("PATCH ")).collect();
     assert_eq!(patches.len(), 1);
     let patch = patches[0].to_ascii_lowercase();
     assert!(patch.starts_with(
@@ -217,10 +209,7 @@ fn a_right_that_comes_a_little_later_is_waited_for() {
 
 #[test]
 fn a_server_of_another_authority_never_gets_the_token() {
-    let (ours, other) = (
-        Authority::new("ours").unwrap(),
-        Authority::new("other").unwrap(),
-    );
+    let (ours, other) = (Authority::new("ours").unwrap(), Authority::new("other").unwrap());
     let pod = pod_with(&ours, &other, |_| daemon_set(2, 2, 3));
     let (code, said) = pod.run("1");
     assert_eq!(code, Some(69), "{said}");
@@ -232,11 +221,7 @@ fn a_server_of_another_authority_never_gets_the_token() {
 fn hostile_answers_end_it() {
     for (bytes, end, words) in [
         ("HTTP/1.1 200 OK\r\n\r\n[]", End::Close, "understand"),
-        (
-            "HTTP/1.1 200 OK\r\n\r\n{\"metadata\": {}, \"spec\": ",
-            End::Flood,
-            "longer than",
-        ),
+        ("HTTP/1.1 200 OK\r\n\r\n{\"metadata\": {}, \"spec\": ", End::Flood, "longer than"),
         (
             "HTTP/1.1 200 OK\r\n\r\n{\"metadata\": {}, \"spec\": {\"template\": {\"spec\": \
             {\"containers\": []}}}}",
@@ -244,10 +229,7 @@ fn hostile_answers_end_it() {
             "no container",
         ),
     ] {
-        let answer = Answer {
-            bytes: bytes.as_bytes().to_vec(),
-            end,
-        };
+        let answer = Answer { bytes: bytes.as_bytes().to_vec(), end };
         let pod = pod(move |_| answer.clone());
         let started = Instant::now();
         let (code, said) = pod.run("60");

@@ -37,11 +37,7 @@ impl Limits {
     /// So many bytes, and as many values and levels as fit into them.
     #[must_use]
     pub const fn of_bytes(bytes: usize) -> Self {
-        Self {
-            bytes,
-            values: bytes,
-            depth: MAX_DEPTH,
-        }
+        Self { bytes, values: bytes, depth: MAX_DEPTH }
     }
 }
 

@@ -63,9 +63,7 @@ pub fn corrected(message: &str) -> Cow<'_, str> {
         let (told, _) = message.rsplit_once(", expected struct ")?;
         Some(format!("{told}, expected a table"))
     };
-    meant()
-        .or_else(table)
-        .map_or(Cow::Borrowed(message), Cow::Owned)
+    meant().or_else(table).map_or(Cow::Borrowed(message), Cow::Owned)
 }
 
 /// What is left of a word when its spelling is forgotten.
@@ -124,10 +122,7 @@ mod tests {
     fn what_serde_says_is_shortened_where_one_word_is_meant() {
         let unknown = |word| format!("unknown field `{word}`, expected one of `document`, `qemu`");
         for (message, told) in [
-            (
-                unknown("documnet"),
-                "unknown field `documnet`; did you mean `document`?".to_owned(),
-            ),
+            (unknown("documnet"), "unknown field `documnet`; did you mean `document`?".to_owned()),
             (unknown("x"), unknown("x")),
             (unknown(""), unknown("")),
             (unknown("a`b"), unknown("a`b")),

@@ -40,9 +40,7 @@ impl Lines {
     #[must_use]
     pub fn of(text: &[u8]) -> Self {
         let line_feeds = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        Self {
-            line_feeds: line_feeds.map(|(offset, _)| offset).collect(),
-        }
+        Self { line_feeds: line_feeds.map(|(offset, _)| offset).collect() }
     }
 
     /// The same as [`line_of`].
@@ -60,14 +58,9 @@ mod tests {
     #[test]
     fn a_line_feed_ends_its_line() {
         let text = b"a\n\nb";
-        for (offset, line, column) in [
-            (0, 1, 1),
-            (1, 1, 2),
-            (2, 2, 1),
-            (3, 3, 1),
-            (4, 3, 2),
-            (99, 3, 2),
-        ] {
+        for (offset, line, column) in
+            [(0, 1, 1), (1, 1, 2), (2, 2, 1), (3, 3, 1), (4, 3, 2), (99, 3, 2)]
+        {
             assert_eq!(Position::of(text, offset), Position { line, column });
             assert_eq!(line_of(text, offset), line, "offset {offset}");
             assert_eq!(Lines::of(text).at(offset), line, "offset {offset}");

@@ -26,11 +26,7 @@ pub fn shown<T: AsRef<[u8]> + ?Sized>(text: &T) -> Shown<'_> {
 /// of parts that are; [`Shown::up_to`] cuts it.
 #[must_use]
 pub fn one_line(message: &str) -> Shown<'_> {
-    Shown {
-        max_chars: usize::MAX,
-        line_feed: " ",
-        ..shown(message.trim_end())
-    }
+    Shown { max_chars: usize::MAX, line_feed: " ", ..shown(message.trim_end()) }
 }
 
 /// Foreign words that are safe to display.

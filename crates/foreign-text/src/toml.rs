@@ -47,10 +47,7 @@ impl<'i> Tree<'i> {
         // The error's `Display` would quote the line.
         let root = DeTable::parse(written)
             .map_err(|error| not_toml(error.span().map_or(0, |at| at.start), error.message()))?;
-        Ok(Self {
-            root: root.into_inner(),
-            lines: Lines::of(text),
-        })
+        Ok(Self { root: root.into_inner(), lines: Lines::of(text) })
     }
 
     /// The table of the whole file; its path is empty.
@@ -97,20 +94,11 @@ pub struct Table<'t, 'i> {
 impl<'t, 'i> Table<'t, 'i> {
     fn of(table: &'t DeTable<'i>, lines: &'t Lines, line: usize, path: String) -> Self {
         let field = |(key, value): (&'t toml::Spanned<Cow<'i, str>>, _)| {
-            (
-                &**key.get_ref(),
-                key.span().start,
-                toml::Spanned::get_ref(value),
-            )
+            (&**key.get_ref(), key.span().start, toml::Spanned::get_ref(value))
         };
         let mut fields: Vec<_> = table.iter().map(field).collect();
         fields.sort_by_key(|(_, offset, _)| *offset);
-        Self {
-            line,
-            path,
-            lines,
-            fields,
-        }
+        Self { line, path, lines, fields }
     }
 
     /// The number of keys that are left.
@@ -134,12 +122,7 @@ impl<'t, 'i> Table<'t, 'i> {
 
     /// The keys that are left, in the order of the text.
     pub fn rest(self) -> impl Iterator<Item = Field<'t, 'i>> {
-        let Self {
-            path,
-            lines,
-            fields,
-            ..
-        } = self;
+        let Self { path, lines, fields, .. } = self;
         let fields = fields.into_iter();
         fields.map(move |(key, offset, value)| field(&path, lines, key, offset, value))
     }
@@ -152,13 +135,7 @@ fn field<'t, 'i>(
     offset: usize,
     value: &'t DeValue<'i>,
 ) -> Field<'t, 'i> {
-    Field {
-        key,
-        line: lines.at(offset),
-        path: join(path, key),
-        lines,
-        value,
-    }
+    Field { key, line: lines.at(offset), path: join(path, key), lines, value }
 }
 
 /// A value that was taken, with the place of its key.

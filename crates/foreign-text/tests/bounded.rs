@@ -42,27 +42,13 @@ fn a_file_is_read_up_to_the_limit() {
 fn what_is_not_there_may_be_no_error() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("absent");
-    assert!(
-        fault(&absent).contains("No such file"),
-        "{}",
-        fault(&absent)
-    );
+    assert!(fault(&absent).contains("No such file"), "{}", fault(&absent));
     assert!(if_there(read_path(&absent, 10)).unwrap().is_none());
     let directory = File::open(dir.path()).unwrap();
-    assert!(
-        if_there(read_in(&directory, "absent", 10))
-            .unwrap()
-            .is_none()
-    );
+    assert!(if_there(read_in(&directory, "absent", 10)).unwrap().is_none());
     assert!(if_there(read_path(dir.path(), 10)).is_err());
     fs::write(&absent, "x").unwrap();
-    assert_eq!(
-        if_there(read_path(&absent, 10))
-            .unwrap()
-            .unwrap()
-            .as_slice(),
-        b"x"
-    );
+    assert_eq!(if_there(read_path(&absent, 10)).unwrap().unwrap().as_slice(), b"x");
     let error = io::Error::from(read_path(dir.path().join("no"), 1).unwrap_err());
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     let error = io::Error::from(ReadError::TooLong { limit: 3 });
@@ -78,18 +64,10 @@ fn what_is_no_regular_file_is_not_read_and_hangs_nobody() {
     symlink(&fifo, &link).unwrap();
     // A FIFO without a writer would block an open for ever.
     for path in [&fifo, &link, dir.path(), Path::new("/dev/zero")] {
-        assert_eq!(
-            fault(path),
-            "it is not a regular file",
-            "{}",
-            path.display()
-        );
+        assert_eq!(fault(path), "it is not a regular file", "{}", path.display());
     }
     let directory = File::open(dir.path()).unwrap();
-    assert!(matches!(
-        read_in(directory, "fifo", 10),
-        Err(ReadError::NotRegular)
-    ));
+    assert!(matches!(read_in(directory, "fifo", 10), Err(ReadError::NotRegular)));
 }
 
 /// Gives a few bytes at a time, as pipes do, and is interrupted between them.
@@ -124,14 +102,7 @@ fn a_stream_without_a_size_ends_at_the_limit() {
         assert!(read.is_err() || read.is_ok_and(|read| read.len() == length));
     }
     assert!(read_stream(io::repeat(b'x'), 10).is_err());
-    assert_eq!(
-        read_stream(io::repeat(b'x').take(10), 10).unwrap().len(),
-        10
-    );
+    assert_eq!(read_stream(io::repeat(b'x').take(10), 10).unwrap().len(), 10);
     // A file that the kernel gives no size.
-    assert!(
-        !read_stream(File::open("/proc/self/status").unwrap(), 1 << 20)
-            .unwrap()
-            .is_empty()
-    );
+    assert!(!read_stream(File::open("/proc/self/status").unwrap(), 1 << 20).unwrap().is_empty());
 }

@@ -7,11 +7,7 @@ use foreign_text::json::{
 };
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits {
-    bytes: 1000,
-    values: 8,
-    depth: 5,
-};
+const LIMITS: Limits = Limits { bytes: 1000, values: 8, depth: 5 };
 
 fn refused(text: &str) -> String {
     match read(text.as_bytes(), LIMITS, Duplicates::Refused) {
@@ -36,10 +32,7 @@ fn plain(value: &Value<'_>) -> serde_json::Value {
 }
 
 fn object(text: &'static str) -> Object<'static> {
-    match read(text.as_bytes(), LIMITS, Duplicates::Kept)
-        .unwrap()
-        .kind
-    {
+    match read(text.as_bytes(), LIMITS, Duplicates::Kept).unwrap().kind {
         Kind::Object(object) => object,
         _ => panic!("{text}"),
     }
@@ -69,25 +62,13 @@ fn what_every_parser_reads_alike_is_read() {
 #[test]
 fn what_parsers_read_differently_is_refused() {
     for (text, why) in [
-        (
-            r#"{"a":1,"a":1}"#,
-            "the member \"a\" is there twice (line 1, column 12)",
-        ),
+        (r#"{"a":1,"a":1}"#, "the member \"a\" is there twice (line 1, column 12)"),
         (r#"{"a":1,"\u0061":1}"#, "the member \"a\" is there twice"),
-        (
-            r#"{"x":[{"y":{"a":"","b":1,"a":""}}]}"#,
-            "the member \"a\" is there twice",
-        ),
-        (
-            "{\"\u{202e}\":1,\n\"\u{202e}\":1}",
-            "\"\\u{202e}\" is there twice (line 2, column 7)",
-        ),
+        (r#"{"x":[{"y":{"a":"","b":1,"a":""}}]}"#, "the member \"a\" is there twice"),
+        ("{\"\u{202e}\":1,\n\"\u{202e}\":1}", "\"\\u{202e}\" is there twice (line 2, column 7)"),
         ("", "it ends where a value is expected (line 1, column 1)"),
         (" [", "it ends where a value is expected"),
-        (
-            "{} {}",
-            "there is something behind the value (line 1, column 4)",
-        ),
+        ("{} {}", "there is something behind the value (line 1, column 4)"),
         ("{},", "there is something behind the value"),
         ("{\"x\":1} x", "there is something behind the value"),
         ("\u{feff}{}", "a value is expected here"),
@@ -96,10 +77,7 @@ fn what_parsers_read_differently_is_refused() {
         ("True", "a value is expected here"),
         ("[,]", "a value is expected here"),
         ("[1,]", "a value is expected here"),
-        (
-            "[1 2]",
-            "a comma or a closing bracket is expected here (line 1, column 4)",
-        ),
+        ("[1 2]", "a comma or a closing bracket is expected here (line 1, column 4)"),
         ("[1", "a comma or a closing bracket is expected here"),
         ("{\"x\":1,}", "the name of a member is expected here"),
         ("{x:1}", "the name of a member is expected here"),
@@ -120,14 +98,8 @@ fn what_parsers_read_differently_is_refused() {
         ("\"", "it ends in the middle of a text"),
         ("\"\\", "it ends in the middle of a text"),
         ("\"\\\"", "it ends in the middle of a text"),
-        (
-            "\"a\nb\"",
-            "a control character is in a text (line 1, column 3)",
-        ),
-        (
-            r#""\ud800""#,
-            "an escape in a text is invalid (line 1, column 2)",
-        ),
+        ("\"a\nb\"", "a control character is in a text (line 1, column 3)"),
+        (r#""\ud800""#, "an escape in a text is invalid (line 1, column 2)"),
         (r#""\udc00""#, "an escape in a text is invalid"),
         (r#""\ud800\n""#, "an escape in a text is invalid"),
         (r#""\ud800\ud800""#, "an escape in a text is invalid"),
@@ -135,24 +107,13 @@ fn what_parsers_read_differently_is_refused() {
         (r#""\u12""#, "an escape in a text is invalid"),
         (r#""\x41""#, "an escape in a text is invalid"),
         (r#""\é""#, "an escape in a text is invalid"),
-        (
-            "[[[[[[]]]]]]",
-            "it has more than 5 levels of brackets (line 1, column 6)",
-        ),
-        (
-            "[0,0,0,0,0,0,0,0]",
-            "it has more than 8 values (line 1, column 16)",
-        ),
+        ("[[[[[[]]]]]]", "it has more than 5 levels of brackets (line 1, column 6)"),
+        ("[0,0,0,0,0,0,0,0]", "it has more than 8 values (line 1, column 16)"),
     ] {
         let error = refused(text);
         assert!(error.contains(why), "{text}: {error}");
     }
-    for text in [
-        &b"{\"x\":\"\xff\"}"[..],
-        b"{\"\xff\":1}",
-        b"\xff",
-        b"\"\xed\xa0\x80\"",
-    ] {
+    for text in [&b"{\"x\":\"\xff\"}"[..], b"{\"\xff\":1}", b"\xff", b"\"\xed\xa0\x80\""] {
         let error = read(text, LIMITS, Duplicates::Kept).unwrap_err();
         assert_eq!(error.rule, JsonRule::Syntax("it is not UTF-8"));
     }
@@ -173,19 +134,12 @@ fn limits_are_the_callers() {
     assert!(read(b"[0,0,0,0,0,0,0]", LIMITS, Duplicates::Kept).is_ok());
     // Deeper than this, `serde_json` does not follow, whatever the caller allows.
     let deepest = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    let limits = Limits {
-        bytes: usize::MAX,
-        values: usize::MAX,
-        depth: usize::MAX,
-    };
+    let limits = Limits { bytes: usize::MAX, values: usize::MAX, depth: usize::MAX };
     for (depth, is_read) in [(127, true), (128, false), (100_000, false)] {
         let text = deepest(depth);
         let ours = read(text.as_bytes(), limits, Duplicates::Kept);
         assert_eq!(ours.is_ok(), is_read, "{depth}");
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&text).is_ok(),
-            is_read
-        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), is_read);
     }
 }
 
@@ -227,29 +181,17 @@ fn values_know_what_and_where_they_are() {
     assert_eq!(list.array().unwrap()[0].text(), Some("y"));
     assert!(list.object().is_none() && value.array().is_none());
     // Only what had to be copied is a copy, and that is zeroed.
-    assert!(matches!(
-        list.array().unwrap()[0].kind,
-        Kind::Text(Text::Unescaped(_))
-    ));
-    assert!(matches!(
-        members.last("a").unwrap().kind,
-        Kind::Text(Text::Borrowed("x"))
-    ));
+    assert!(matches!(list.array().unwrap()[0].kind, Kind::Text(Text::Unescaped(_))));
+    assert!(matches!(members.last("a").unwrap().kind, Kind::Text(Text::Borrowed("x"))));
     let shown = format!("{value:?}");
-    assert!(
-        shown.contains("(Text, Value {") && !shown.contains("\"x\""),
-        "{shown}"
-    );
+    assert!(shown.contains("(Text, Value {") && !shown.contains("\"x\""), "{shown}");
 }
 
 #[test]
 fn errors_show_little_and_nothing_that_moves_a_cursor() {
     let name = format!("\\u001b[31m{}", "é".repeat(400));
     let text = format!("{{\"{name}\":1,\"{name}\":2}}");
-    let limits = Limits {
-        bytes: 10_000,
-        ..LIMITS
-    };
+    let limits = Limits { bytes: 10_000, ..LIMITS };
     let error = read(text.as_bytes(), limits, Duplicates::Refused).unwrap_err();
     let error = error.to_string();
     assert!(error.starts_with("the member \"\\u{1b}[31mé"), "{error}");

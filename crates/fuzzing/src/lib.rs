@@ -45,9 +45,8 @@ pub fn text(bytes: &[u8]) -> &str {
 pub fn seeds(target: &Path) -> io::Result<Vec<PathBuf>> {
     let name = target.file_stem().unwrap_or_default();
     let folder = target.with_file_name("../seeds").join(name);
-    let mut files: Vec<_> = fs::read_dir(folder)?
-        .map(|file| Ok(file?.path()))
-        .collect::<io::Result<_>>()?;
+    let mut files: Vec<_> =
+        fs::read_dir(folder)?.map(|file| Ok(file?.path())).collect::<io::Result<_>>()?;
     files.sort();
     Ok(files)
 }

@@ -93,10 +93,8 @@ fn replay(target: &str, run: fn(&[u8])) {
 /// A target that is written but not listed would never run.
 #[test]
 fn every_target_is_listed_here_and_in_the_manifest() {
-    let listed: BTreeSet<PathBuf> = TARGETS
-        .iter()
-        .map(|target| Path::new(HERE).join(target).canonicalize().unwrap())
-        .collect();
+    let listed: BTreeSet<PathBuf> =
+        TARGETS.iter().map(|target| Path::new(HERE).join(target).canonicalize().unwrap()).collect();
     let mut written = BTreeSet::new();
     for room in fs::read_dir(Path::new(HERE).join("../..")).unwrap() {
         let Ok(targets) = fs::read_dir(room.unwrap().path().join("fuzz/fuzz_targets")) else {
@@ -108,9 +106,6 @@ fn every_target_is_listed_here_and_in_the_manifest() {
     let manifest = fs::read_to_string(Path::new(HERE).join("../Cargo.toml")).unwrap();
     for target in TARGETS {
         let path = target.trim_start_matches("../");
-        assert!(
-            manifest.contains(&format!("path = \"../{path}\"")),
-            "{path}"
-        );
+        assert!(manifest.contains(&format!("path = \"../{path}\"")), "{path}");
     }
 }

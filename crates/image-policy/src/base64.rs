@@ -19,9 +19,7 @@ mod tests {
     fn there_is_one_spelling() {
         assert_eq!(decode("/+8="), Some(vec![0xff, 0xef]));
         assert_eq!(decode(""), Some(vec![]));
-        for text in [
-            "/+8", "/+9=", "_-8=", "/+8=\n", " /+8=", "/+\r\n8=", "/+8==",
-        ] {
+        for text in ["/+8", "/+9=", "_-8=", "/+8=\n", " /+8=", "/+\r\n8=", "/+8=="] {
             assert_eq!(decode(text), None, "{text:?}");
         }
     }

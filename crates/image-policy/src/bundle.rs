@@ -46,10 +46,7 @@ impl Bundle {
     /// Reads a bundle; `None` if it is none that a key signed.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let root = object(bytes)?;
-        let root = known(
-            &root,
-            &["mediaType", "verificationMaterial", "dsseEnvelope"],
-        )?;
+        let root = known(&root, &["mediaType", "verificationMaterial", "dsseEnvelope"])?;
         if !MEDIA_TYPES.contains(&member(root, "mediaType")?.text()?) {
             return None;
         }
@@ -129,10 +126,8 @@ impl Bundle {
 
 /// The signer is a key, and no certificate. Which key it is, is only a hint and not looked at.
 fn check_material(material: &Value<'_>) -> Option<()> {
-    let material = known(
-        material.object()?,
-        &["publicKey", "tlogEntries", "timestampVerificationData"],
-    )?;
+    let material =
+        known(material.object()?, &["publicKey", "tlogEntries", "timestampVerificationData"])?;
     let key = member(material, "publicKey")?.object()?;
     if let Some(hint) = known(key, &["hint"])?.last("hint") {
         hint.text()?;
@@ -158,11 +153,7 @@ fn is_log_entry(entry: &Value<'_>) -> bool {
 }
 
 fn object(bytes: &[u8]) -> Option<Object<'_>> {
-    let limits = Limits {
-        bytes: MAX_BUNDLE_BYTES,
-        values: MAX_BUNDLE_VALUES,
-        depth: MAX_DEPTH,
-    };
+    let limits = Limits { bytes: MAX_BUNDLE_BYTES, values: MAX_BUNDLE_VALUES, depth: MAX_DEPTH };
     json::read_object(bytes, limits, Duplicates::Refused).ok()
 }
 
@@ -171,9 +162,7 @@ fn known<'v, 't>(object: &'v Object<'t>, names: &[&str]) -> Option<&'v Object<'t
     let mut members = object.members();
     let are_known = members.all(|(name, _)| names.iter().any(|known| is_spelling_of(known, name)));
     let is_twice = |name: &&str| {
-        let spellings = object
-            .members()
-            .filter(|(found, _)| is_spelling_of(name, found));
+        let spellings = object.members().filter(|(found, _)| is_spelling_of(name, found));
         spellings.count() > 1
     };
     (are_known && !names.iter().any(is_twice)).then_some(object)

@@ -95,11 +95,7 @@ impl Conditions {
         if !faults.is_empty() {
             return Err(faults);
         }
-        Ok(Self {
-            tags,
-            not_before: signed_not_before,
-            refused,
-        })
+        Ok(Self { tags, not_before: signed_not_before, refused })
     }
 
     /// Whether `allow-tags` has a scope for an image: its exact name, or one above it.
@@ -109,9 +105,7 @@ impl Conditions {
         let tag = reference.tag().unwrap_or(DEFAULT_TAG);
         let exact = format!("{}:{tag}", reference.name());
         self.tags.contains(&exact)
-            || scope::above(reference)
-                .iter()
-                .any(|spelling| self.tags.contains(spelling))
+            || scope::above(reference).iter().any(|spelling| self.tags.contains(spelling))
     }
 
     /// Whether content with this digest does not run, be it a manifest or an index.
@@ -203,11 +197,6 @@ fn read_digest(text: &str) -> Result<Digest, String> {
 /// A moment in words; of one that no calendar has, the seconds.
 pub(crate) fn moment(seconds: i64) -> String {
     let since = u64::try_from(seconds).map(std::time::Duration::from_secs);
-    let date = since
-        .ok()
-        .and_then(|since| DateTime::from_unix_duration(since).ok());
-    date.map_or_else(
-        || format!("{seconds} seconds after 1970"),
-        |date| date.to_string(),
-    )
+    let date = since.ok().and_then(|since| DateTime::from_unix_duration(since).ok());
+    date.map_or_else(|| format!("{seconds} seconds after 1970"), |date| date.to_string())
 }

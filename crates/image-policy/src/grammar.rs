@@ -27,11 +27,7 @@ use crate::scope::{self, Scope};
 const DOCKER: &str = "docker";
 
 pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolicy> {
-    let limits = Limits {
-        bytes: MAX_POLICY_BYTES,
-        values: MAX_POLICY_VALUES,
-        depth: MAX_DEPTH,
-    };
+    let limits = Limits { bytes: MAX_POLICY_BYTES, values: MAX_POLICY_VALUES, depth: MAX_DEPTH };
     let value = json::read(text, limits, Duplicates::Refused)?;
     let lines = Lines::of(text);
     let mut reader = Reader {
@@ -102,10 +98,7 @@ impl Reader {
 
     fn transport(&mut self, name: &str, transport: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
         if name != DOCKER {
-            self.remark(
-                transport,
-                "is for no image of a registry, so nothing here asks it",
-            );
+            self.remark(transport, "is for no image of a registry, so nothing here asks it");
             let remarks = self.remarks.len();
             for (text, scope) in transport.named()? {
                 transport::check_scope(name, text).map_err(|why| scope.refuse(why))?;
@@ -154,10 +147,7 @@ impl Reader {
         let may_be_twice = self.dialect == Dialect::Coco && scope.spelling.contains('@');
         match self.scopes.get_mut(&scope.spelling) {
             None => {
-                let entry = Entry {
-                    written,
-                    requirements,
-                };
+                let entry = Entry { written, requirements };
                 self.scopes.insert(scope.spelling, entry);
             }
             Some(entry) if may_be_twice => entry.requirements.extend(requirements),
@@ -241,10 +231,7 @@ impl Reader {
             KeyPlace::Path(_) => None,
         });
         if let Some(why) = unusable {
-            self.remark(
-                node,
-                format!("refuses every image: a key of its data {why}"),
-            );
+            self.remark(node, format!("refuses every image: a key of its data {why}"));
         }
     }
 

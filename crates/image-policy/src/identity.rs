@@ -72,19 +72,15 @@ impl Identity {
             Self::Repository => signed.0.name == asked.name,
             Self::ExactReference(name) => is_exact_text(&name.0, &signed.0),
             Self::ExactRepository(name) => signed.0.name == *name,
-            Self::Remap {
-                prefix,
-                signed_prefix,
-            } => match remapped(&asked.name, prefix, signed_prefix) {
-                Some(name) => {
-                    let asked = Asked {
-                        name,
-                        ..asked.clone()
-                    };
-                    is_repo_digest_or_exact(&asked, &signed.0)
+            Self::Remap { prefix, signed_prefix } => {
+                match remapped(&asked.name, prefix, signed_prefix) {
+                    Some(name) => {
+                        let asked = Asked { name, ..asked.clone() };
+                        is_repo_digest_or_exact(&asked, &signed.0)
+                    }
+                    None => false,
                 }
-                None => false,
-            },
+            }
             Self::DigestOnly => true,
         }
     }
@@ -181,10 +177,7 @@ fn is_exact_text(asked: &Asked, signed: &Asked) -> bool {
 fn is_exact(asked: &Asked, signed: &Asked) -> bool {
     match &asked.tag {
         Some(_) => {
-            let asked = Asked {
-                digest: None,
-                ..asked.clone()
-            };
+            let asked = Asked { digest: None, ..asked.clone() };
             is_exact_text(&asked, signed)
         }
         None => is_exact_text(asked, signed),
@@ -228,9 +221,7 @@ impl fmt::Display for SignedName {
         if let Some(tag) = tag {
             write!(f, ":{tag}")?;
         }
-        digest
-            .as_ref()
-            .map_or(Ok(()), |digest| write!(f, "@{digest}"))
+        digest.as_ref().map_or(Ok(()), |digest| write!(f, "@{digest}"))
     }
 }
 
@@ -243,10 +234,9 @@ impl fmt::Display for Identity {
             Self::Repository => f.write_str("matchRepository"),
             Self::ExactReference(reference) => write!(f, "exactReference {reference}"),
             Self::ExactRepository(name) => write!(f, "exactRepository {name}"),
-            Self::Remap {
-                prefix,
-                signed_prefix,
-            } => write!(f, "remapIdentity {prefix} to {signed_prefix}"),
+            Self::Remap { prefix, signed_prefix } => {
+                write!(f, "remapIdentity {prefix} to {signed_prefix}")
+            }
             Self::DigestOnly => f.write_str("digestOnly"),
         }
     }

@@ -58,19 +58,11 @@ pub(crate) struct Members<'v, 't> {
 
 impl<'v, 't> Node<'v, 't> {
     pub(crate) fn root(value: &'v Value<'t>, lines: &'v Lines) -> Self {
-        Self {
-            value,
-            lines,
-            path: String::new(),
-        }
+        Self { value, lines, path: String::new() }
     }
 
     pub(crate) fn path(&self) -> &str {
-        if self.path.is_empty() {
-            "its root"
-        } else {
-            &self.path
-        }
+        if self.path.is_empty() { "its root" } else { &self.path }
     }
 
     pub(crate) fn line(&self) -> usize {
@@ -86,11 +78,7 @@ impl<'v, 't> Node<'v, 't> {
     }
 
     pub(crate) fn remark(&self, words: impl Into<String>) -> Remark {
-        Remark {
-            path: self.path().to_owned(),
-            line: self.line(),
-            words: words.into(),
-        }
+        Remark { path: self.path().to_owned(), line: self.line(), words: words.into() }
     }
 
     pub(crate) fn is_null(&self) -> bool {
@@ -163,26 +151,17 @@ impl<'v, 't> Node<'v, 't> {
 impl<'v, 't> Members<'v, 't> {
     pub(crate) fn get(&self, name: &str) -> Option<Node<'v, 't>> {
         let value = self.object.last(name)?;
-        Some(Node {
-            value,
-            lines: self.lines,
-            path: join(&self.path, name),
-        })
+        Some(Node { value, lines: self.lines, path: join(&self.path, name) })
     }
 
     /// A member that must be there.
     pub(crate) fn need(&self, name: &str) -> Result<Node<'v, 't>, InvalidPolicy> {
-        self.get(name)
-            .ok_or_else(|| self.refuse(format!("has no {name}")))
+        self.get(name).ok_or_else(|| self.refuse(format!("has no {name}")))
     }
 
     pub(crate) fn refuse(&self, problem: impl Into<String>) -> InvalidPolicy {
         InvalidPolicy::Value {
-            path: if self.path.is_empty() {
-                "its root".to_owned()
-            } else {
-                self.path.clone()
-            },
+            path: if self.path.is_empty() { "its root".to_owned() } else { self.path.clone() },
             line: self.line,
             problem: problem.into(),
         }

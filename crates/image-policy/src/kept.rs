@@ -87,10 +87,7 @@ mod tests {
 
     fn placed(payload: &[u8]) -> [Placed; 2] {
         let digest = |digit: &str| Digest::parse(&format!("sha256:{}", digit.repeat(64))).unwrap();
-        let simple = Signature::Simple {
-            payload: payload.to_vec(),
-            signature: "c2ln".to_owned(),
-        };
+        let simple = Signature::Simple { payload: payload.to_vec(), signature: "c2ln".to_owned() };
         let bundle = Signature::Bundle(payload.to_vec());
         [(digest("1"), simple), (digest("2"), bundle)]
     }

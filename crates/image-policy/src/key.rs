@@ -128,11 +128,7 @@ impl PublicKey {
             }
             _ => None,
         };
-        Ok(Self {
-            kind,
-            ways: ways?,
-            prehashed,
-        })
+        Ok(Self { kind, ways: ways?, prehashed })
     }
 
     /// Whether the key made a signature as it stands beside a simple-signing payload: SHA-256 with
@@ -152,10 +148,9 @@ impl PublicKey {
     }
 
     fn verifies_prehashed(&self, message: &[u8], signature: &[u8]) -> bool {
-        let (Some(key), Ok(signature)) = (
-            &self.prehashed,
-            ed25519_dalek::Signature::try_from(signature),
-        ) else {
+        let (Some(key), Ok(signature)) =
+            (&self.prehashed, ed25519_dalek::Signature::try_from(signature))
+        else {
             return false;
         };
         let hash = Sha512::new().chain_update(message);
@@ -289,10 +284,7 @@ mod tests {
         }
         let cut = "-----BEGIN PUBLIC KEY-----\nMFkw\n-----END PUBLIC KEY-----\n";
         assert_eq!(kind(cut), Err(UnusableKey::Damaged));
-        assert_eq!(
-            kind(&"x".repeat(MAX_KEY_BYTES + 1)),
-            Err(UnusableKey::TooLong)
-        );
+        assert_eq!(kind(&"x".repeat(MAX_KEY_BYTES + 1)), Err(UnusableKey::TooLong));
     }
 
     #[test]

@@ -17,10 +17,7 @@ pub struct Name {
 impl Name {
     /// As somebody wrote it, who may be the host.
     pub fn written(reference: NamedReference) -> Self {
-        Self {
-            reference,
-            is_resolved: false,
-        }
+        Self { reference, is_resolved: false }
     }
 
     /// What a name means by the owner's pins. The pin of its very tag resolves the tag: the owner
@@ -39,10 +36,7 @@ impl Name {
     /// that tag, and not by this digest later.
     #[must_use]
     pub fn with_digest(self, digest: Digest, is_resolved: bool) -> Self {
-        Self {
-            reference: self.reference.with_digest(digest),
-            is_resolved,
-        }
+        Self { reference: self.reference.with_digest(digest), is_resolved }
     }
 
     /// With its tag and its digest, as far as they are known.

@@ -29,11 +29,8 @@ pub struct Payload {
 impl Payload {
     /// Reads a payload; `None` if it is none.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let limits = Limits {
-            bytes: MAX_PAYLOAD_BYTES,
-            values: MAX_PAYLOAD_VALUES,
-            depth: MAX_DEPTH,
-        };
+        let limits =
+            Limits { bytes: MAX_PAYLOAD_BYTES, values: MAX_PAYLOAD_VALUES, depth: MAX_DEPTH };
         let root = json::read_object(bytes, limits, Duplicates::Refused).ok()?;
         let [critical, optional] = exactly(&root, ["critical", "optional"])?;
         let [kind, image, identity] = exactly(critical.object()?, ["type", "image", "identity"])?;
@@ -93,10 +90,7 @@ fn integer(number: &str) -> Option<i64> {
     /// Up to here every integer is a float.
     const MAX: f64 = 9_007_199_254_740_992.0;
     let number: f64 = number.parse().ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "it has no fraction and is in the range"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is in the range")]
     (number.fract() == 0.0 && number.abs() <= MAX).then_some(number as i64)
 }
 
@@ -119,10 +113,7 @@ mod tests {
             ("null", None),
             ("{}", None),
             (r#"{"env":["prod",{"a":1}]}"#, None),
-            (
-                r#"{"creator":"x","timestamp":1795345268}"#,
-                Some(1_795_345_268),
-            ),
+            (r#"{"creator":"x","timestamp":1795345268}"#, Some(1_795_345_268)),
             (r#"{"timestamp":1e9}"#, Some(1_000_000_000)),
             (r#"{"creator":null,"timestamp":null}"#, None),
         ] {
@@ -144,10 +135,7 @@ mod tests {
             r#"{"creator":1}"#,
             r#"{"a":1,"a":1}"#,
         ] {
-            assert!(
-                Payload::parse(payload(optional).as_bytes()).is_none(),
-                "{optional}"
-            );
+            assert!(Payload::parse(payload(optional).as_bytes()).is_none(), "{optional}");
         }
         let good = payload("null");
         for (from, to) in [

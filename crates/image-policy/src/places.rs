@@ -99,10 +99,7 @@ impl Layer {
     #[must_use]
     pub fn with(self, content: Vec<u8>) -> Signature {
         match self.signature {
-            Some(signature) => Signature::Simple {
-                payload: content,
-                signature,
-            },
+            Some(signature) => Signature::Simple { payload: content, signature },
             None => Signature::Bundle(content),
         }
     }
@@ -178,11 +175,7 @@ pub fn referrers(index: &[u8]) -> Result<Listed<Digest>, InvalidList> {
 }
 
 fn read(text: &[u8]) -> Result<Object<'_>, JsonError> {
-    let limits = Limits {
-        bytes: MAX_MANIFEST_BYTES,
-        values: MAX_VALUES,
-        depth: MAX_DEPTH,
-    };
+    let limits = Limits { bytes: MAX_MANIFEST_BYTES, values: MAX_VALUES, depth: MAX_DEPTH };
     json::read_object(text, limits, Duplicates::Refused)
 }
 
@@ -219,10 +212,7 @@ fn layer(layer: &Value<'_>) -> Option<Layer> {
     } else {
         return None;
     };
-    Some(Layer {
-        digest: digest(layer)?,
-        signature,
-    })
+    Some(Layer { digest: digest(layer)?, signature })
 }
 
 fn digest(descriptor: &Object<'_>) -> Option<Digest> {
@@ -244,10 +234,7 @@ fn ends<T>(mut list: Vec<T>) -> Listed<T> {
         let first = MAX_SIGNATURES / 2;
         list.drain(first..first + left_out);
     }
-    Listed {
-        kept: list,
-        left_out,
-    }
+    Listed { kept: list, left_out }
 }
 
 #[cfg(test)]

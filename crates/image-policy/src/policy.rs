@@ -148,11 +148,7 @@ impl Policy {
         scopes: BTreeMap<String, Entry>,
         remarks: Vec<Remark>,
     ) -> Self {
-        Self {
-            default,
-            scopes,
-            remarks,
-        }
+        Self { default, scopes, remarks }
     }
 
     /// What is legal and probably not meant, in the order of the text.

@@ -76,10 +76,7 @@ impl Outcomes {
 
     /// A key beyond the most that a policy has is tried each time.
     fn note(&mut self, number: usize, outcome: bool) {
-        let sets = self
-            .tried
-            .get_mut(number / 64)
-            .zip(self.made.get_mut(number / 64));
+        let sets = self.tried.get_mut(number / 64).zip(self.made.get_mut(number / 64));
         if let Some((tried, made)) = sets {
             *tried |= 1 << (number % 64);
             *made |= u64::from(outcome) << (number % 64);
@@ -97,12 +94,7 @@ impl Signed {
         context.update(&signature);
         let mut hash = [0; 32];
         hash.copy_from_slice(context.finish().as_ref());
-        Self {
-            form,
-            message,
-            signature,
-            hash,
-        }
+        Self { form, message, signature, hash }
     }
 
     /// What is signed.
@@ -137,9 +129,7 @@ impl Proofs {
             if let Some(outcome) = known.and_then(|known| known.of(*number)) {
                 return outcome;
             }
-            let Signed {
-                message, signature, ..
-            } = signed;
+            let Signed { message, signature, .. } = signed;
             let outcome = match signed.form {
                 Form::Simple => key.verifies(message, signature),
                 Form::Bundle => key.verifies_bundle(message, signature),

@@ -152,10 +152,9 @@ impl Shortcoming {
             Some(Match::OtherIdentity(name)) => Some(Self::OtherIdentity(name)),
             Some(Match::UndatedBundle) => Some(Self::UndatedBundle),
             Some(Match::Undated) => Some(Self::Undated),
-            Some(Match::Older(signed)) => Some(Self::Older {
-                signed,
-                not_before: not_before.unwrap_or_default(),
-            }),
+            Some(Match::Older(signed)) => {
+                Some(Self::Older { signed, not_before: not_before.unwrap_or_default() })
+            }
             Some(Match::Fulfilled) => None,
         }
     }
@@ -172,11 +171,7 @@ pub(crate) fn in_words(signed: &Signed) -> String {
     if signed.keys.len() > MAX_KEYS {
         words.push_str(&format!(" or {} more", signed.keys.len() - MAX_KEYS));
     }
-    let by_default = if signed.is_default_identity {
-        ", the default"
-    } else {
-        ""
-    };
+    let by_default = if signed.is_default_identity { ", the default" } else { "" };
     words.push_str(&format!(" with {}{by_default}", signed.identity));
     words
 }
@@ -186,21 +181,15 @@ impl fmt::Display for Reason {
         match self {
             Self::Rejected => f.write_str("rejects it; run another image, or change the policy"),
             Self::Unsupported(what) => {
-                write!(
-                    f,
-                    "has a requirement {}, which {}",
-                    what.name(),
-                    what.reason()
-                )
+                write!(f, "has a requirement {}, which {}", what.name(), what.reason())
             }
             Self::Key(place, why) => {
                 write!(f, "cannot be judged, because its key {place} {why}")
             }
             Self::Signature(requirement, found) => write!(f, "asks for {requirement}, but {found}"),
-            Self::Listed(digest) => write!(
-                f,
-                "lists {digest}; run other content, or take the digest out of the list"
-            ),
+            Self::Listed(digest) => {
+                write!(f, "lists {digest}; run other content, or take the digest out of the list")
+            }
             Self::OtherContent => f.write_str(
                 "cannot be judged, because the signatures are not of the digest in its name; this \
                 is an error of the program",

@@ -145,18 +145,13 @@ impl Policy {
     fn of_tags(&self, asked: &Asked) -> impl Iterator<Item = Clause<'_>> {
         let prefix = format!("{}:", asked.name);
         let from = self.scopes.range(prefix.clone()..);
-        from.map_while(move |(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry)))
-            .map(|(tag, entry)| {
+        from.map_while(move |(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry))).map(
+            |(tag, entry)| {
                 let tag = Some(tag.to_owned());
-                let asked = Asked {
-                    tag,
-                    ..asked.clone()
-                };
-                Clause {
-                    is_stripped: true,
-                    ..Clause::of(entry, asked)
-                }
-            })
+                let asked = Asked { tag, ..asked.clone() };
+                Clause { is_stripped: true, ..Clause::of(entry, asked) }
+            },
+        )
     }
 }
 
@@ -274,23 +269,15 @@ impl<'p> Ruling<'p> {
     ) -> Vec<Placed> {
         let placed: Vec<_> = found
             .iter()
-            .flat_map(|one| {
-                one.signatures
-                    .iter()
-                    .map(|signature| (one.digest, signature))
-            })
+            .flat_map(|one| one.signatures.iter().map(|signature| (one.digest, signature)))
             .collect();
         let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
         let case = self.case(&signatures, keys, conditions);
         let of_contents = self.of_contents(found);
         let clauses = self.clauses.iter().chain(&of_contents);
-        let chosen: BTreeSet<_> = clauses
-            .flat_map(|clause| clause.fulfilling(&case))
-            .collect();
+        let chosen: BTreeSet<_> = clauses.flat_map(|clause| clause.fulfilling(&case)).collect();
         let chosen = chosen.into_iter().filter_map(|at| placed.get(at));
-        chosen
-            .map(|(digest, signature)| ((*digest).clone(), (*signature).clone()))
-            .collect()
+        chosen.map(|(digest, signature)| ((*digest).clone(), (*signature).clone())).collect()
     }
 
     /// What the clauses are held to.
@@ -300,22 +287,13 @@ impl<'p> Ruling<'p> {
         keys: &'c KeySource<'c>,
         conditions: &'c Conditions,
     ) -> Case<'c> {
-        Case {
-            signatures,
-            keys,
-            conditions,
-            proofs: &self.proofs,
-        }
+        Case { signatures, keys, conditions, proofs: &self.proofs }
     }
 
     /// Whether the content is among what does not run, whatever a scope asks for.
     fn check_refused(&self, found: &[Found<'_>], conditions: &Conditions) -> Result<(), Refusal> {
         let found = found.iter().map(|one| one.digest);
-        let Some(digest) = self
-            .digest
-            .iter()
-            .chain(found)
-            .find(|one| conditions.refuses(one))
+        let Some(digest) = self.digest.iter().chain(found).find(|one| conditions.refuses(one))
         else {
             return Ok(());
         };
@@ -345,12 +323,7 @@ impl<'p> Ruling<'p> {
                 ", which holds for a name of this repository that has no demand of its own,",
             );
         }
-        Refusal {
-            image: self.image.clone(),
-            scope,
-            reason,
-            seen: Seen::All,
-        }
+        Refusal { image: self.image.clone(), scope, reason, seen: Seen::All }
     }
 }
 
@@ -362,12 +335,7 @@ impl fmt::Display for Requirement {
             Self::Reject => f.write_str("what no image has (reject)"),
             Self::Signed(signed) => f.write_str(&in_words(signed)),
             Self::Unsupported(what) => {
-                write!(
-                    f,
-                    "what no image has here: {} {}",
-                    what.name(),
-                    what.reason()
-                )
+                write!(f, "what no image has here: {} {}", what.name(), what.reason())
             }
         }
     }

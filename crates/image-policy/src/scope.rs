@@ -26,10 +26,7 @@ pub(crate) struct Scope {
 ///
 /// Why the text stands for no image, with what to write.
 pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Scope, String> {
-    let plain = |spelling: String| Scope {
-        spelling,
-        tag_of: None,
-    };
+    let plain = |spelling: String| Scope { spelling, tag_of: None };
     if text.is_empty() {
         return Ok(plain(String::new()));
     }
@@ -89,11 +86,9 @@ fn read_path(registry: &RegistryHost, path: &str, dialect: Dialect) -> Result<Sc
         None => (name, None),
     };
     if !is_repository_path(repository) {
-        return Err(
-            "has no repository or namespace behind the host; write one in small letters, \
+        return Err("has no repository or namespace behind the host; write one in small letters, \
                     without \"*\" and without \"/\" at its end: a namespace is for all below it"
-                .to_owned(),
-        );
+            .to_owned());
     }
     let is_image = tag.is_some() || digest.is_some();
     if is_image && registry.is_docker_hub() && !repository.contains('/') {
@@ -171,11 +166,7 @@ mod tests {
             ("docker.io/library", "docker.io/library"),
             ("[::1]:5000/app", "[::1]:5000/app"),
         ] {
-            assert_eq!(
-                read(text, Dialect::Containers).unwrap().spelling,
-                spelling,
-                "{text}"
-            );
+            assert_eq!(read(text, Dialect::Containers).unwrap().spelling, spelling, "{text}");
         }
     }
 

@@ -47,9 +47,7 @@ fn parse(written: &ImagePolicy) -> Result<Conditions, Vec<Fault>> {
     let not_before = written.signed_not_before.as_ref().map(|moment| {
         let since = moment.time().duration_since(SystemTime::UNIX_EPOCH);
         // A moment is never before 1970; one that no signature reaches is none that passes.
-        since.map_or(0, |since| {
-            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-        })
+        since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
     });
     Conditions::parse(&written.allow_tags, not_before, &written.refuse)
 }

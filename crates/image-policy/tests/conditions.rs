@@ -13,14 +13,10 @@ const BOTH: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"},{"type":"reject"
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
-    let scopes: Vec<_> = scopes
-        .iter()
-        .map(|(scope, requirements)| format!("\"{scope}\":{requirements}"))
-        .collect();
-    let text = format!(
-        r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#,
-        scopes.join(",")
-    );
+    let scopes: Vec<_> =
+        scopes.iter().map(|(scope, requirements)| format!("\"{scope}\":{requirements}")).collect();
+    let text =
+        format!(r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#, scopes.join(","));
     Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
 }
 
@@ -48,11 +44,7 @@ fn a_scope_allows_the_tags_of_its_images() {
         ("*.test", "r.test/app", true),
         ("", "busybox", true),
         ("docker.io/library/busybox", "busybox", true),
-        (
-            "docker.io/library/busybox",
-            "index.docker.io/busybox:1",
-            true,
-        ),
+        ("docker.io/library/busybox", "index.docker.io/busybox:1", true),
     ] {
         let found = allowing(&[scope]).permits_tag(&named(image));
         assert_eq!(found, is_allowed, "{scope} {image}");
@@ -62,20 +54,12 @@ fn a_scope_allows_the_tags_of_its_images() {
 
 #[test]
 fn what_has_no_meaning_is_named_by_its_place() {
-    let texts = |texts: &[&str]| {
-        texts
-            .iter()
-            .map(|&text| text.to_owned())
-            .collect::<Vec<_>>()
-    };
+    let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     let by_digest = format!("r.test/app@{DIGEST}");
     let scopes = texts(&["r.test", "team/app", &by_digest, "r.test/app:"]);
     let digests = texts(&[DIGEST, "sha256:0", "latest"]);
     let faults = Conditions::parse(&scopes, None, &digests).unwrap_err();
-    let places: Vec<_> = faults
-        .iter()
-        .map(|fault| (fault.list, fault.index))
-        .collect();
+    let places: Vec<_> = faults.iter().map(|fault| (fault.list, fault.index)).collect();
     assert_eq!(
         places,
         [
@@ -111,33 +95,16 @@ fn a_tag_needs_a_signature_and_leave() {
     );
     let all = allowing(&[""]);
     for (image, asks_for) in [
-        (
-            "r.test/free:1",
-            "scope \"r.test/free\" asks for nothing (insecureAcceptAnything)",
-        ),
-        (
-            "r.test/none:1",
-            "scope \"r.test/none\" asks for what no image has (reject)",
-        ),
-        (
-            "r.test/both:1",
-            "by /k with matchRepoDigestOrExact, the default, and for what no image",
-        ),
-        (
-            "r.test/tags:dev",
-            "scope \"r.test/tags:dev\" asks for nothing",
-        ),
+        ("r.test/free:1", "scope \"r.test/free\" asks for nothing (insecureAcceptAnything)"),
+        ("r.test/none:1", "scope \"r.test/none\" asks for what no image has (reject)"),
+        ("r.test/both:1", "by /k with matchRepoDigestOrExact, the default, and for what no image"),
+        ("r.test/tags:dev", "scope \"r.test/tags:dev\" asks for nothing"),
     ] {
         for conditions in [&all, &Conditions::default()] {
-            let refused = policy
-                .may_resolve_tag(&named(image), conditions)
-                .unwrap_err();
+            let refused = policy.may_resolve_tag(&named(image), conditions).unwrap_err();
             let words = refused.to_string();
             let about = format!("the tag of {image} is not resolved: ");
-            assert!(
-                words.starts_with(&about) && words.contains(asks_for),
-                "{words}"
-            );
+            assert!(words.starts_with(&about) && words.contains(asks_for), "{words}");
         }
     }
     for (image, scope) in [
@@ -155,9 +122,7 @@ fn a_tag_needs_a_signature_and_leave() {
     }
     // A digest needs no leave.
     let by_digest = named(&format!("r.test/free:1@{DIGEST}"));
-    policy
-        .may_resolve_tag(&by_digest, &Conditions::default())
-        .unwrap();
+    policy.may_resolve_tag(&by_digest, &Conditions::default()).unwrap();
 }
 
 #[test]
@@ -185,8 +150,5 @@ fn a_section_is_given_its_meaning_or_named_by_line() {
     assert_eq!(lines.len(), 3, "{problems}");
     assert!(lines[0].starts_with("line 2: image-policy.text: the policy is not valid: "));
     assert!(lines[1].starts_with("line 4: image-policy.allow-tags, item 1: begins with no"));
-    assert!(
-        lines[2].starts_with("line 5: image-policy.refuse, item 1: "),
-        "{problems}"
-    );
+    assert!(lines[2].starts_with("line 5: image-policy.refuse, item 1: "), "{problems}");
 }

@@ -52,19 +52,13 @@ fn exactly_one_source_of_keys_is_there() {
         (r#""keyPath":"/k","fulcio":null"#, false),
         (r#""keyPath":"/k","signedIdentity":null"#, false),
         (r#""keyPath":"/k","rekorPublicKeyDatas":[]"#, false),
-        (
-            r#""keyPath":"/k","rekorPublicKeyPath":"/r","rekorPublicKeyData":"""#,
-            false,
-        ),
+        (r#""keyPath":"/k","rekorPublicKeyPath":"/r","rekorPublicKeyData":"""#, false),
         (
             r#""fulcio":{"caPath":"/c","oidcIssuer":"i","subjectEmail":"s"},
             "rekorPublicKeyPath":"/r""#,
             true,
         ),
-        (
-            r#""fulcio":{"caPath":"/c","oidcIssuer":"i","subjectEmail":"s"}"#,
-            false,
-        ),
+        (r#""fulcio":{"caPath":"/c","oidcIssuer":"i","subjectEmail":"s"}"#, false),
         (r#""pki":{"caRootsPath":"/c","subjectEmail":"s"}"#, true),
         (r#""pki":{"caRootsPath":"/c"}"#, false),
         (r#""pki":{"subjectEmail":"s"}"#, false),
@@ -82,48 +76,20 @@ fn names_in_identities_are_names() {
         (r#"{"type":"digestOnly","x":1}"#, false),
         (r#"{"type":"MatchExact"}"#, false),
         (r#""matchExact""#, false),
-        (
-            r#"{"type":"exactReference","dockerReference":"r.test/a:1"}"#,
-            true,
-        ),
-        (
-            r#"{"type":"exactReference","dockerReference":"r.test/a"}"#,
-            false,
-        ),
+        (r#"{"type":"exactReference","dockerReference":"r.test/a:1"}"#, true),
+        (r#"{"type":"exactReference","dockerReference":"r.test/a"}"#, false),
         (r#"{"type":"exactReference"}"#, false),
-        (
-            r#"{"type":"exactRepository","dockerRepository":"r.test/a:1"}"#,
-            true,
-        ),
-        (
-            r#"{"type":"exactRepository","dockerRepository":"UPPER"}"#,
-            false,
-        ),
-        (
-            r#"{"type":"remapIdentity","prefix":"r.test","signedPrefix":"s.test:5000/a"}"#,
-            true,
-        ),
-        (
-            r#"{"type":"remapIdentity","prefix":"r.test/","signedPrefix":"s.test"}"#,
-            false,
-        ),
-        (
-            r#"{"type":"remapIdentity","prefix":"*.test","signedPrefix":"s.test"}"#,
-            false,
-        ),
+        (r#"{"type":"exactRepository","dockerRepository":"r.test/a:1"}"#, true),
+        (r#"{"type":"exactRepository","dockerRepository":"UPPER"}"#, false),
+        (r#"{"type":"remapIdentity","prefix":"r.test","signedPrefix":"s.test:5000/a"}"#, true),
+        (r#"{"type":"remapIdentity","prefix":"r.test/","signedPrefix":"s.test"}"#, false),
+        (r#"{"type":"remapIdentity","prefix":"*.test","signedPrefix":"s.test"}"#, false),
         (r#"{"type":"remapIdentity","prefix":"r.test"}"#, false),
-        (
-            r#"{"type":"exactRepository","dockerRepository":"r.test/a@sha384:0"}"#,
-            false,
-        ),
+        (r#"{"type":"exactRepository","dockerRepository":"r.test/a@sha384:0"}"#, false),
     ] {
         let members =
             format!(r#""type":"sigstoreSigned","keyPath":"/k","signedIdentity":{identity}"#);
-        assert_eq!(
-            parse(&requirement(&members)).is_ok(),
-            is_valid,
-            "{identity}"
-        );
+        assert_eq!(parse(&requirement(&members)).is_ok(), is_valid, "{identity}");
     }
 }
 
@@ -160,11 +126,7 @@ fn prefixes_of_identities_have_the_grammar_of_names() {
     ] {
         let members =
             format!(r#""type":"sigstoreSigned","keyPath":"/k","signedIdentity":{identity}"#);
-        assert_eq!(
-            parse(&requirement(&members)).is_ok(),
-            is_valid,
-            "{identity}"
-        );
+        assert_eq!(parse(&requirement(&members)).is_ok(), is_valid, "{identity}");
     }
 }
 
@@ -184,9 +146,7 @@ fn open_pgp_keys_are_given_by_one_member() {
         (r#""keyPath":"/k","keyPaths":null"#, false),
         (r#""keyData":"","keyPath":null"#, false),
     ] {
-        let text = requirement(&format!(
-            r#""type":"signedBy","keyType":"GPGKeys",{members}"#
-        ));
+        let text = requirement(&format!(r#""type":"signedBy","keyType":"GPGKeys",{members}"#));
         assert_eq!(parse(&text).is_ok(), is_valid, "{members}");
     }
 }
@@ -201,44 +161,30 @@ fn scopes_of_other_transports_are_checked_too() {
     policy("dir", "/images").unwrap();
     policy("of-tomorrow", "images").unwrap();
     let error = policy("dir", "images").unwrap_err();
-    assert!(
-        error.contains("transports.dir.images (line 1) is no absolute path"),
-        "{error}"
-    );
+    assert!(error.contains("transports.dir.images (line 1) is no absolute path"), "{error}");
 }
 
 #[test]
 fn what_is_not_verified_is_taken_and_said() {
     for (members, name) in [
-        (
-            r#""type":"signedBy","keyType":"GPGKeys","keyPath":"/k""#,
-            "signedBy",
-        ),
+        (r#""type":"signedBy","keyType":"GPGKeys","keyPath":"/k""#, "signedBy"),
         (
             r#""type":"signedBaseLayer","baseLayerIdentity":{"type":"matchExact"}"#,
             "signedBaseLayer",
         ),
-        (
-            r#""type":"sigstoreSigned","keyPath":"/k","rekorPublicKeyPath":"/r""#,
-            "rekorPublicKey",
-        ),
+        (r#""type":"sigstoreSigned","keyPath":"/k","rekorPublicKeyPath":"/r""#, "rekorPublicKey"),
     ] {
         let policy = parse(&requirement(members)).unwrap();
         let remarks: Vec<_> = policy.remarks().iter().map(ToString::to_string).collect();
         let words = format!("default[0] (line 1) refuses every image: {name} ");
-        assert!(
-            remarks.iter().any(|remark| remark.starts_with(&words)),
-            "{remarks:?}"
-        );
+        assert!(remarks.iter().any(|remark| remark.starts_with(&words)), "{remarks:?}");
     }
 }
 
 /// A policy that accepts anything but what these scopes reject.
 fn rejecting(scopes: &[&str]) -> String {
-    let scopes: Vec<_> = scopes
-        .iter()
-        .map(|scope| format!(r#""{scope}":[{{"type":"reject"}}]"#))
-        .collect();
+    let scopes: Vec<_> =
+        scopes.iter().map(|scope| format!(r#""{scope}":[{{"type":"reject"}}]"#)).collect();
     let scopes = scopes.join(",\n");
     format!(
         r#"{{"default":[{{"type":"insecureAcceptAnything"}}],"transports":{{"docker":{{
@@ -290,10 +236,7 @@ fn scopes_that_no_image_can_have_refuse_the_policy_all_at_once() {
     for (index, (scope, words)) in scopes.iter().enumerate() {
         let line = format!("(line {}) ", index + 2);
         let said = error.split(&line).nth(1);
-        assert!(
-            said.is_some_and(|said| said.contains(words)),
-            "{scope}: {error}"
-        );
+        assert!(said.is_some_and(|said| said.contains(words)), "{scope}: {error}");
     }
     // Scopes of other transports are for no image in any case.
     parse(&all.replace("docker\"", "of-tomorrow\"")).unwrap();
@@ -376,11 +319,7 @@ fn each_scope_that_accepts_anything_and_is_no_digest_is_remarked() {
             "atomic":{{"":{accept}}}}}}}"#
     );
     let policy = parse(&text).unwrap();
-    let paths: Vec<_> = policy
-        .remarks()
-        .iter()
-        .map(|remark| &*remark.path)
-        .collect();
+    let paths: Vec<_> = policy.remarks().iter().map(|remark| &*remark.path).collect();
     assert_eq!(
         paths,
         [
@@ -416,10 +355,7 @@ fn a_tag_that_asks_for_nothing_is_remarked() {
     let rejects = r#"[{"type":"insecureAcceptAnything"},{"type":"reject"}]"#;
     for (beside, decides) in [
         ("", "the scopes above decide"),
-        (
-            &format!(r#""r.test/other:1":{rejects},"#),
-            "the other tags of its repository decide",
-        ),
+        (&format!(r#""r.test/other:1":{rejects},"#), "the other tags of its repository decide"),
     ] {
         let text = format!(
             r#"{{"default":[{{"type":"reject"}}],
@@ -460,10 +396,7 @@ fn two_spellings_of_one_scope_are_refused() {
             "r.test/a":{reject},"R.test:443/a":{reject}}}}}}}"#
     );
     let error = parse(&text).unwrap_err();
-    assert!(
-        error.contains("\"R.test:443/a\" (line 2) is there twice"),
-        "{error}"
-    );
+    assert!(error.contains("\"R.test:443/a\" (line 2) is there twice"), "{error}");
 }
 
 #[test]
@@ -482,9 +415,7 @@ fn coco_writes_keys_as_pem_and_leaves_the_identity_out() {
 fn the_examples_of_the_page_are_policies_without_remarks() {
     let page = include_str!("../../../docs/image-policy.md");
     let examples = page.split("```json\n").skip(1);
-    let examples: Vec<_> = examples
-        .filter_map(|rest| rest.split("```").next())
-        .collect();
+    let examples: Vec<_> = examples.filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(examples.len(), 3);
     for example in examples {
         let policy = parse(example).unwrap();

@@ -74,9 +74,7 @@ fn deciding(ruling: &Ruling<'_>, above: &str) -> String {
 fn rows() -> Vec<Vec<&'static str>> {
     let table = PAGE.split("| scopes of `app` |").nth(1).unwrap();
     let lines = table.lines().take_while(|line| line.contains('|'));
-    lines
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect()
+    lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
 #[test]
@@ -139,9 +137,8 @@ fn no_name_leads_to_less_than_what_is_asked_for() {
                 let decides = deciding(&with.ruling(&named(name)), "");
                 let alike = deciding(&without.ruling(&named(name)), "");
                 assert_eq!(decides, alike, "a tag that accepts says nothing: {case}");
-                let is_demanded = [a, b]
-                    .iter()
-                    .any(|word| matches!(word, Some("signed" | "rejects")));
+                let is_demanded =
+                    [a, b].iter().any(|word| matches!(word, Some("signed" | "rejects")));
                 let may_run = match digest {
                     Some(word) => word == "accepts",
                     None => !is_demanded && above == "accepts",
@@ -154,10 +151,7 @@ fn no_name_leads_to_less_than_what_is_asked_for() {
 
 fn runs_unsigned(policy: &Policy, name: &str) -> bool {
     let reference = named(name);
-    let found = Found {
-        digest: reference.digest().unwrap(),
-        signatures: &[],
-    };
+    let found = Found { digest: reference.digest().unwrap(), signatures: &[] };
     let key = |_: &str| Ok(include_bytes!("data/signatures/keys/skopeo-s.pub").to_vec());
     let ruling = policy.ruling(&reference);
     ruling.judge(&[found], &key, &Conditions::default()).is_ok()

@@ -12,14 +12,10 @@ const REJECT: &str = r#"[{"type":"reject"}]"#;
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
-    let scopes: Vec<_> = scopes
-        .iter()
-        .map(|(scope, requirements)| format!("\"{scope}\":{requirements}"))
-        .collect();
-    let text = format!(
-        r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#,
-        scopes.join(",")
-    );
+    let scopes: Vec<_> =
+        scopes.iter().map(|(scope, requirements)| format!("\"{scope}\":{requirements}")).collect();
+    let text =
+        format!(r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#, scopes.join(","));
     Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
 }
 
@@ -33,23 +29,14 @@ fn deciding(policy: &Policy, image: &str) -> (Quantity, Vec<String>) {
 fn runs_unsigned(policy: &Policy, image: &str) -> bool {
     let reference = NamedReference::parse(image).unwrap();
     let digest = reference.digest().cloned().unwrap();
-    let found = image_policy::Found {
-        digest: &digest,
-        signatures: &[],
-    };
+    let found = image_policy::Found { digest: &digest, signatures: &[] };
     let key = |_: &str| Err("is not there".to_owned());
-    policy
-        .ruling(&reference)
-        .judge(&[found], &key, &Conditions::default())
-        .is_ok()
+    policy.ruling(&reference).judge(&[found], &key, &Conditions::default()).is_ok()
 }
 
 #[test]
 fn another_spelling_leads_past_no_scope() {
-    let policy = policy(
-        ACCEPT,
-        &[("registry.test/team", REJECT), ("docker.io", REJECT)],
-    );
+    let policy = policy(ACCEPT, &[("registry.test/team", REJECT), ("docker.io", REJECT)]);
     for name in [
         "registry.test/team/app",
         "Registry.TEST/team/app",
@@ -65,15 +52,8 @@ fn another_spelling_leads_past_no_scope() {
         assert!(!runs_unsigned(&policy, &image), "{name}");
     }
     // Other registries.
-    for name in [
-        "registry.test:80/team/app",
-        "registry.test/tea/app",
-        "a.registry.test/team/app",
-    ] {
-        assert!(
-            runs_unsigned(&policy, &format!("{name}@{DIGEST}")),
-            "{name}"
-        );
+    for name in ["registry.test:80/team/app", "registry.test/tea/app", "a.registry.test/team/app"] {
+        assert!(runs_unsigned(&policy, &format!("{name}@{DIGEST}")), "{name}");
     }
 }
 
@@ -89,10 +69,7 @@ fn a_tag_that_is_stripped_or_changed_leads_past_no_scope() {
             ("r.test/apple:1.0", REJECT),
         ],
     );
-    let both = vec![
-        "scope \"r.test/app:1.0\"".to_owned(),
-        "scope \"r.test/app:1.1\"".to_owned(),
-    ];
+    let both = vec!["scope \"r.test/app:1.0\"".to_owned(), "scope \"r.test/app:1.1\"".to_owned()];
     for image in ["r.test/app@", "r.test/app:2.0@", "R.test:443/app:latest@"] {
         let image = format!("{image}{DIGEST}");
         assert_eq!(deciding(&tags, &image), (Quantity::One, both.clone()));
@@ -123,10 +100,7 @@ fn an_open_tag_beside_a_signed_one_is_open_to_nothing() {
     assert!(!runs_unsigned(&refused, &open));
     // A requirement beside an acceptance is a demand.
     let both = r#"[{"type":"insecureAcceptAnything"},{"type":"sigstoreSigned","keyPath":"/k"}]"#;
-    let policy = policy(
-        ACCEPT,
-        &[("r.test/app:1.0", both), ("r.test/app:dev", ACCEPT)],
-    );
+    let policy = policy(ACCEPT, &[("r.test/app:1.0", both), ("r.test/app:dev", ACCEPT)]);
     assert!(!runs_unsigned(&policy, &open));
     assert!(!runs_unsigned(&policy, &format!("r.test/app:2.0@{DIGEST}")));
 }
@@ -134,10 +108,7 @@ fn an_open_tag_beside_a_signed_one_is_open_to_nothing() {
 #[test]
 fn tags_that_demand_nothing_reject_or_say_nothing() {
     let by_digest = format!("r.test/app@{DIGEST}");
-    let rejects = policy(
-        ACCEPT,
-        &[("r.test/app:old", REJECT), ("r.test/app:dev", ACCEPT)],
-    );
+    let rejects = policy(ACCEPT, &[("r.test/app:old", REJECT), ("r.test/app:dev", ACCEPT)]);
     assert!(!runs_unsigned(&rejects, &by_digest));
     let accepts = policy(REJECT, &[("r.test/app:dev", ACCEPT)]);
     assert!(!runs_unsigned(&accepts, &by_digest));
@@ -165,10 +136,7 @@ fn what_is_said_of_the_content_holds_whatever_tag_is_written() {
     let allowed = policy(REJECT, &[(&scope, ACCEPT), ("r.test/app:1.0", SIGNED)]);
     assert!(runs_unsigned(&allowed, &by_digest));
     assert!(runs_unsigned(&allowed, &by_tag));
-    assert!(!runs_unsigned(
-        &allowed,
-        &format!("r.test/app:1.0@{DIGEST}")
-    ));
+    assert!(!runs_unsigned(&allowed, &format!("r.test/app:1.0@{DIGEST}")));
 }
 
 #[test]
@@ -176,21 +144,13 @@ fn signatures_of_other_content_are_no_answer() {
     let policy = policy(SIGNED, &[]);
     let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
     let other = oci_image::digest::Digest::parse(&DIGEST.replace('b', "c")).unwrap();
-    let found = image_policy::Found {
-        digest: &other,
-        signatures: &[],
-    };
+    let found = image_policy::Found { digest: &other, signatures: &[] };
     let key = |_: &str| Err("is not there".to_owned());
     let ruling = policy.ruling(&reference);
     assert!(ruling.needs_signatures());
     assert_eq!(ruling.key_paths().collect::<Vec<_>>(), ["/k"]);
-    let refusal = ruling
-        .judge(&[found], &key, &Conditions::default())
-        .unwrap_err();
-    assert!(
-        refusal.to_string().contains("not of the digest"),
-        "{refusal}"
-    );
+    let refusal = ruling.judge(&[found], &key, &Conditions::default()).unwrap_err();
+    assert!(refusal.to_string().contains("not of the digest"), "{refusal}");
 }
 
 /// The host writes the name: an index of its own, that nobody speaks of, leads to a manifest that
@@ -205,14 +165,10 @@ fn a_scope_of_a_digest_is_for_the_content_whatever_the_name() {
     let scope = format!("registry.test/app@{manifest}");
     let runs = |default: &str, requirement: &str| {
         let policy = policy(default, &[(&scope, requirement)]);
-        let contents = [&index, &manifest].map(|digest| image_policy::Found {
-            digest,
-            signatures: &[],
-        });
+        let contents =
+            [&index, &manifest].map(|digest| image_policy::Found { digest, signatures: &[] });
         let key = |_: &str| Err("is not there".to_owned());
-        let judged = policy
-            .ruling(&own_index)
-            .judge(&contents, &key, &Conditions::default());
+        let judged = policy.ruling(&own_index).judge(&contents, &key, &Conditions::default());
         judged.map_err(|refusal| refusal.to_string())
     };
     assert_eq!(runs(ACCEPT, ACCEPT), Ok(()));
@@ -233,16 +189,11 @@ fn where_one_scope_is_enough_a_refusal_that_a_signature_changes_comes_first() {
         Ok(key.to_vec())
     };
     let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
-    let found = image_policy::Found {
-        digest: reference.digest().unwrap(),
-        signatures: &[],
-    };
+    let found = image_policy::Found { digest: reference.digest().unwrap(), signatures: &[] };
     let refuse = |tags: [(&str, &str); 2]| {
         let policy = policy(REJECT, &tags);
         let ruling = policy.ruling(&reference);
-        ruling
-            .judge(&[found], &key, &Conditions::default())
-            .unwrap_err()
+        ruling.judge(&[found], &key, &Conditions::default()).unwrap_err()
     };
     for tags in [
         [("r.test/app:1", open_pgp), ("r.test/app:2", SIGNED)],
@@ -250,10 +201,7 @@ fn where_one_scope_is_enough_a_refusal_that_a_signature_changes_comes_first() {
     ] {
         let refusal = refuse(tags);
         assert!(refusal.may_be_helped(), "{refusal}");
-        assert!(
-            refusal.to_string().contains("no signature was found"),
-            "{refusal}"
-        );
+        assert!(refusal.to_string().contains("no signature was found"), "{refusal}");
     }
     let refusal = refuse([("r.test/app:1", open_pgp), ("r.test/app:2", open_pgp)]);
     assert!(!refusal.may_be_helped(), "{refusal}");

@@ -11,20 +11,15 @@ use ttrpc_codegen::{Codegen, Customize};
 #[test]
 fn the_generated_files_are_those_of_the_proto_files() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let protos: Vec<_> = fs::read_dir(folder.join("proto"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let protos: Vec<_> =
+        fs::read_dir(folder.join("proto")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let made = tempfile::tempdir().unwrap();
     Codegen::new()
         .out_dir(made.path())
         .inputs(&protos)
         .include(folder.join("proto"))
         .rust_protobuf()
-        .customize(Customize {
-            async_all: true,
-            ..Default::default()
-        })
+        .customize(Customize { async_all: true, ..Default::default() })
         .run()
         .unwrap();
     for proto in &protos {
@@ -36,10 +31,7 @@ fn the_generated_files_are_those_of_the_proto_files() {
                 fs::write(kept, text).unwrap();
             } else {
                 let is_same = fs::read_to_string(kept).is_ok_and(|kept| kept == text);
-                assert!(
-                    is_same,
-                    "{file} is another: run this with CONFIGDEV_GENERATE=1"
-                );
+                assert!(is_same, "{file} is another: run this with CONFIGDEV_GENERATE=1");
             }
         }
     }

@@ -209,11 +209,7 @@ impl Activity {
         match event {
             Event::Resolved { layers, bytes, .. } => state.total = Some((*layers, *bytes)),
             Event::Started { blob, bytes, host } => {
-                let started = Transfer {
-                    host: host.clone(),
-                    bytes: *bytes,
-                    ..Transfer::default()
-                };
+                let started = Transfer { host: host.clone(), bytes: *bytes, ..Transfer::default() };
                 if let Some(before) = state.layers.insert(blob.clone(), started) {
                     // Whoever had it was stopped before it was handed on.
                     state.done -= usize::from(before.is_done);
@@ -222,10 +218,7 @@ impl Activity {
                     }
                 }
             }
-            Event::Received {
-                blob,
-                received_bytes,
-            } => {
+            Event::Received { blob, received_bytes } => {
                 if let Some(layer) = state.layers.get_mut(blob) {
                     layer.received = *received_bytes;
                 }
@@ -292,18 +285,11 @@ mod tests {
     }
 
     fn started(digit: char, bytes: u64, host: &str) -> Event {
-        Event::Started {
-            blob: blob(digit),
-            bytes,
-            host: host.to_owned(),
-        }
+        Event::Started { blob: blob(digit), bytes, host: host.to_owned() }
     }
 
     fn received(digit: char, received_bytes: u64) -> Event {
-        Event::Received {
-            blob: blob(digit),
-            received_bytes,
-        }
+        Event::Received { blob: blob(digit), received_bytes }
     }
 
     /// A layer that a mirror broke off once took the mirror's bytes out of the account.
@@ -314,11 +300,7 @@ mod tests {
         let text = || activities.shown()[0].to_string();
         assert_eq!(text(), "r.corp/a:1: 0 s, asking for the manifest");
         let progress = activity.progress();
-        progress.tell(Event::Resolved {
-            manifest: blob('0'),
-            layers: 3,
-            bytes: 35,
-        });
+        progress.tell(Event::Resolved { manifest: blob('0'), layers: 3, bytes: 35 });
         for event in [
             started('a', 10, "mirror"),
             received('a', 7),
@@ -326,10 +308,7 @@ mod tests {
             received('a', 4),
             started('b', 20, "r.corp"),
             received('b', 12),
-            Event::Shared {
-                blob: blob('c'),
-                bytes: 5,
-            },
+            Event::Shared { blob: blob('c'), bytes: 5 },
         ] {
             progress.tell(event);
         }
@@ -338,11 +317,7 @@ mod tests {
             "r.corp/a:1: 0 s, 1 of 3 layers, 21 of 35 bytes, 7 from mirror, 16 from r.corp"
         );
         for digit in ['a', 'b'] {
-            progress.tell(Event::Unpacked {
-                blob: blob(digit),
-                plain_bytes: 100,
-                entries: 1,
-            });
+            progress.tell(Event::Unpacked { blob: blob(digit), plain_bytes: 100, entries: 1 });
         }
         activity.caller_gone("the caller hung up");
         assert_eq!(

@@ -32,10 +32,7 @@ struct Attended {
 impl Background {
     /// None yet.
     pub fn new(linger: Duration) -> Self {
-        Self {
-            linger,
-            left: Arc::default(),
-        }
+        Self { linger, left: Arc::default() }
     }
 
     /// Does the work in a task of its own, and gives its result. Where this future is dropped, the
@@ -53,10 +50,7 @@ impl Background {
             // What nobody takes is let go.
             let _ = tell.send(work.await);
         });
-        let mut attended = Attended {
-            task: Some(task),
-            background: self.clone(),
-        };
+        let mut attended = Attended { task: Some(task), background: self.clone() };
         let result = result.await;
         attended.task = None;
         let ended = "the work of this call was ended to make room for another, or failed";

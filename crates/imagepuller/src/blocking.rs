@@ -8,7 +8,5 @@ use crate::error::Error;
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+    spawn_blocking(work).await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
 }

@@ -25,12 +25,8 @@ impl Bundle {
     ///
     /// [`Error::Bundle`] for anything but an absolute path without `..`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let refuse = |rule| {
-            Err(Error::Bundle {
-                path: text.chars().take(MAX_BUNDLE_BYTES).collect(),
-                rule,
-            })
-        };
+        let refuse =
+            |rule| Err(Error::Bundle { path: text.chars().take(MAX_BUNDLE_BYTES).collect(), rule });
         let path = Path::new(text);
         if text.len() > MAX_BUNDLE_BYTES {
             return refuse("is too long");
@@ -47,9 +43,7 @@ impl Bundle {
         if path.components().count() < 2 {
             return refuse("is the root of the guest");
         }
-        Ok(Self {
-            path: path.to_owned(),
-        })
+        Ok(Self { path: path.to_owned() })
     }
 
     /// Where the image is mounted.
@@ -98,10 +92,7 @@ impl Bundle {
     }
 
     fn refuse(&self, rule: &'static str) -> Error {
-        Error::Bundle {
-            path: self.path.display().to_string(),
-            rule,
-        }
+        Error::Bundle { path: self.path.display().to_string(), rule }
     }
 }
 
@@ -121,12 +112,7 @@ pub(crate) fn write_configuration(directory: &Path, verified: &[u8]) -> Result<(
 }
 
 fn is_mount_point(path: &Path) -> Result<bool, Error> {
-    let stat = rustix::fs::statx(
-        CWD,
-        path,
-        AtFlags::SYMLINK_NOFOLLOW,
-        StatxFlags::BASIC_STATS,
-    );
+    let stat = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
     let stat = stat.map_err(|error| layer_store::Error::file("examine", path)(error.into()))?;
     Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
@@ -139,20 +125,8 @@ mod tests {
     fn only_absolute_paths_without_detours_are_taken() {
         assert!(Bundle::parse("/run/kata-containers/c1").is_ok());
         let long = format!("/{}", "a".repeat(MAX_BUNDLE_BYTES));
-        for path in [
-            "",
-            "run",
-            "./run",
-            "/",
-            "/run/../etc",
-            "/run/..",
-            "/run\0",
-            &long,
-        ] {
-            assert!(
-                matches!(Bundle::parse(path), Err(Error::Bundle { .. })),
-                "{path}"
-            );
+        for path in ["", "run", "./run", "/", "/run/../etc", "/run/..", "/run\0", &long] {
+            assert!(matches!(Bundle::parse(path), Err(Error::Bundle { .. })), "{path}");
         }
     }
 

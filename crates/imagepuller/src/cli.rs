@@ -33,12 +33,7 @@ pub use request::DEFAULT_SOCKET;
 const HUB_NAME: &str = "confidential-data-hub";
 
 /// The rooms whose debug lines a `--log-level` shows.
-const OWN_ROOMS: [&str; 4] = [
-    "imagepuller",
-    "registry_client",
-    "layer_store",
-    "kbs_client",
-];
+const OWN_ROOMS: [&str; 4] = ["imagepuller", "registry_client", "layer_store", "kbs_client"];
 
 /// Who says what is asked for again, and nothing else: somebody at a terminal waits for it.
 const WAITING_ROOMS: [&str; 2] = ["registry_client::retry", "imagepuller::pull::sources"];
@@ -134,9 +129,7 @@ impl Cli {
             LogFormat::Text => lines.boxed(),
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
-        tracing_subscriber::registry()
-            .with(lines.with_filter(ours))
-            .init();
+        tracing_subscriber::registry().with(lines.with_filter(ours)).init();
     }
 }
 
@@ -188,20 +181,17 @@ fn exit_code(kind: Kind) -> u8 {
 
 /// These sources in their order, with nothing else said about them.
 fn resources(sources: &[ResourceSource]) -> Resources {
-    Resources {
-        sources: sources.to_vec(),
-        ..Resources::default()
-    }
+    Resources { sources: sources.to_vec(), ..Resources::default() }
 }
 
 /// A source that needs nothing more said about it.
 fn simple_source(text: &str) -> Result<ResourceSource, String> {
     match ResourceSource::parse(text).map_err(|error| error.to_string())? {
-        ResourceSource::Broker(_) => Err(
-            "a key broker wants a proof; name it in [resources] of the measured document, \
+        ResourceSource::Broker(_) => {
+            Err("a key broker wants a proof; name it in [resources] of the measured document, \
             with \"kbs-attester\" or \"kbs-token-file\""
-                .to_owned(),
-        ),
+                .to_owned())
+        }
         source => Ok(source),
     }
 }

@@ -107,10 +107,7 @@ pub enum Error {
         source: ocicrypt::InvalidEncryption,
     },
     /// No key opens an encrypted layer.
-    #[error(
-        "layer {digest} is encrypted and there is no key for it{}",
-        some(problems)
-    )]
+    #[error("layer {digest} is encrypted and there is no key for it{}", some(problems))]
     Locked {
         /// The digest of the blob.
         digest: Digest,
@@ -255,9 +252,9 @@ impl Error {
                 Kind::Unreachable
             }
             Self::Confidential(_) => Kind::Data,
-            Self::Sources(errors) => errors
-                .last()
-                .map_or(Kind::Internal, |(_, error)| error.kind()),
+            Self::Sources(errors) => {
+                errors.last().map_or(Kind::Internal, |(_, error)| error.kind())
+            }
             Self::Store(_)
             | Self::StoreMount { .. }
             | Self::Clock { .. }
@@ -356,11 +353,7 @@ impl Error {
     pub fn is_local(&self) -> bool {
         let is_right_blob = matches!(self, Self::Layer { source, .. }
             if matches!(**source, LayerError::Decryption(_) | LayerError::DiffId(_)));
-        is_right_blob
-            || matches!(
-                self.kind(),
-                Kind::Request | Kind::Exhausted | Kind::Internal
-            )
+        is_right_blob || matches!(self.kind(), Kind::Request | Kind::Exhausted | Kind::Internal)
     }
 }
 

@@ -32,10 +32,7 @@ type Entry<'a> = (&'static str, &'static str, &'a str);
 impl EventLog {
     /// The log of the agent at a socket; nothing is asked yet.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self {
-            agent: AttestationAgent::new(socket, LIMIT),
-            document: Mutex::default(),
-        }
+        Self { agent: AttestationAgent::new(socket, LIMIT), document: Mutex::default() }
     }
 
     /// Says which document of the host counts from now on, unless the log says so already.
@@ -50,10 +47,7 @@ impl EventLog {
             return Ok(());
         }
         let content = format!(r#"{{"document":"{record}"}}"#);
-        if self
-            .extend(settings, ("kata-configdev", "LoadDocument", &content))
-            .await?
-        {
+        if self.extend(settings, ("kata-configdev", "LoadDocument", &content)).await? {
             *recorded = Some(record);
         }
         Ok(())
@@ -86,19 +80,13 @@ impl EventLog {
         let socket = self.agent.socket();
         let (domain, operation, content) = entry;
         let extended = self.agent.extend(domain, operation, content).await;
-        match extended.map_err(|fault| Error::EventLog {
-            socket: socket.to_owned(),
-            fault,
-        })? {
+        match extended.map_err(|fault| Error::EventLog { socket: socket.to_owned(), fault })? {
             Extended::Recorded => {
                 tracing::info!(operation, content, "recorded in the event log");
                 Ok(true)
             }
             Extended::NoLog(why) if wanted == puller_config::EventLog::Required => {
-                Err(Error::NoEventLog {
-                    socket: socket.to_owned(),
-                    why,
-                })
+                Err(Error::NoEventLog { socket: socket.to_owned(), why })
             }
             Extended::NoLog(why) => {
                 tracing::info!(operation, agent = %socket.display(), why, "no event log");

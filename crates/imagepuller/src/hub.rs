@@ -97,9 +97,7 @@ fn write(moved: &Moved) -> Result<(), Error> {
             new.write_all(moved.text.as_bytes())?;
             Ok(new.persist(&file)?)
         });
-    written
-        .map(drop)
-        .map_err(|error| internal(format!("cannot write {}: {error}", file.display())))
+    written.map(drop).map_err(|error| internal(format!("cannot write {}: {error}", file.display())))
 }
 
 fn internal(error: impl ToString) -> Error {

@@ -14,11 +14,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(EX_USAGE)
-            } else {
-                ExitCode::SUCCESS
-            };
+            return if error.use_stderr() { ExitCode::from(EX_USAGE) } else { ExitCode::SUCCESS };
         }
     };
     arguments.start_logging();
@@ -27,10 +23,7 @@ fn main() -> ExitCode {
         tracing::warn!(%error, "core dumps stay possible");
     }
     linux_sys::heap::share_arenas();
-    match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(cli::run(arguments));
             // A thread may be in the middle of a large file; what it leaves behind is cleared at

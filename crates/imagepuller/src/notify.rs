@@ -21,10 +21,7 @@ pub fn ready<'a>(sockets: impl Iterator<Item = &'a Path>) {
 
 /// No more calls are taken; those that run may end.
 pub fn stopping() {
-    send(&[
-        NotifyState::Stopping,
-        NotifyState::Status("waiting for pulls to end"),
-    ]);
+    send(&[NotifyState::Stopping, NotifyState::Status("waiting for pulls to end")]);
 }
 
 /// Says that the service is alive, twice in the time that the manager allows, if it wants to know

@@ -8,11 +8,7 @@ use serde::{Serialize, Serializer};
 /// Something happened. The digests are those of blobs as the manifest names them; sizes are in
 /// bytes. As JSON it is what `imagepuller pull --json` prints.
 #[derive(Clone, Debug, Serialize)]
-#[serde(
-    tag = "event",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 #[non_exhaustive]
 pub enum Event {
     /// The manifests are verified, so what is left to do is known.

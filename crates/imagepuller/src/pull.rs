@@ -239,28 +239,14 @@ impl Puller {
         let settings = self.settings().await?;
         let asked = Asked::of_content(&named, &settings)?;
         let manner = Manner {
-            patience: Patience {
-                budget: time,
-                ..self.options.patience
-            },
+            patience: Patience { budget: time, ..self.options.patience },
             progress: &progress,
             may_be_unpinned: false,
         };
         // Boxed, for the compiler has a limit to how deep futures are nested.
         let brought = Box::pin(self.bring(&asked, &settings, manner));
-        let Brought {
-            image,
-            verified,
-            layers,
-        } = brought.await?;
-        Ok(Fetched {
-            name,
-            image,
-            verified,
-            layers,
-            settings,
-            time: started.elapsed(),
-        })
+        let Brought { image, verified, layers } = brought.await?;
+        Ok(Fetched { name, image, verified, layers, settings, time: started.elapsed() })
     }
 
     /// Mounts what was fetched in a bundle, and gives the digest of its manifest.
@@ -270,14 +256,7 @@ impl Puller {
     /// Any [`Error`].
     pub async fn mount(&self, fetched: Fetched, bundle: Bundle) -> Result<Digest, Error> {
         let started = Instant::now();
-        let Fetched {
-            name,
-            image,
-            verified,
-            layers,
-            settings,
-            time,
-        } = fetched;
+        let Fetched { name, image, verified, layers, settings, time } = fetched;
         let manifest = verified.manifest;
         self.event_log.pull(&name, &manifest, &settings).await?;
         let store = self.layers.store.clone();

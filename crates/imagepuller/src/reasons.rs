@@ -68,10 +68,7 @@ impl Reasons {
         if let Err(error) = keep(path, reason) {
             tracing::warn!(file = %path.display(), %error, "reasons cannot be kept");
         }
-        Error::Withheld {
-            reference,
-            why: None,
-        }
+        Error::Withheld { reference, why: None }
     }
 
     /// What is kept in a file, the latest last. None if there is no such file.
@@ -86,9 +83,7 @@ impl Reasons {
             Err(error) => return Err(io::Error::other(error)),
         };
         let lines = text.split(|byte| *byte == b'\n');
-        Ok(lines
-            .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect())
+        Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
     }
 }
 
@@ -144,20 +139,12 @@ mod tests {
         assert_eq!(kept.len(), MAX_REASONS);
         assert_eq!(kept[0].reference, "kbs:///a/b/3");
         assert!(kept.iter().all(|reason| reason.why.is_ascii()), "{kept:?}");
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         reasons.withhold("kbs:///a/b/9", "is another");
         let again = Reasons::read(&path).unwrap();
         assert_eq!((again.len(), &*again[63].why), (MAX_REASONS, "is another"));
-        let told = Reasons::Told
-            .withhold("kbs:///a/b/c", "was denied")
-            .to_string();
-        assert!(
-            told.ends_with("nothing usable to this guest: was denied"),
-            "{told}"
-        );
+        let told = Reasons::Told.withhold("kbs:///a/b/c", "was denied").to_string();
+        assert!(told.ends_with("nothing usable to this guest: was denied"), "{told}");
         // Whatever was there before is no reason to keep none.
         fs::write(&path, b"\xff{}\n").unwrap();
         reasons.withhold("kbs:///a/b/c", &"x".repeat(1 << 20));

@@ -48,19 +48,14 @@ pub fn channel(room_bytes: usize) -> (Sender, Received) {
         chunks: sender,
         room: room.clone(),
     };
-    let received = Received {
-        chunks,
-        room,
-        room_bytes,
-    };
+    let received = Received { chunks, room, room_bytes };
     (sender, received)
 }
 
 impl Received {
     /// Makes all the room that a thread needs which takes the chunks from now on.
     pub fn widen(&self) {
-        self.room
-            .add_permits(MAX_BYTES.saturating_sub(self.room_bytes));
+        self.room.add_permits(MAX_BYTES.saturating_sub(self.room_bytes));
     }
 }
 

@@ -35,11 +35,7 @@ impl<'a> Refresher<'a> {
     pub async fn new(socket: &'a Path, documents: &Documents) -> Result<Self, Error> {
         let files = documents.of_host();
         let before = state(&files).await?;
-        Ok(Self {
-            socket,
-            files,
-            before,
-        })
+        Ok(Self { socket, files, before })
     }
 
     /// Whether the host's document is another one by now, at the latest because of this question.
@@ -48,10 +44,9 @@ impl<'a> Refresher<'a> {
             Ok(Ok(())) => {}
             // It may have been replaced all the same.
             Ok(Err(error)) => tracing::debug!(%error, "the configuration is not read again"),
-            Err(_) => tracing::warn!(
-                "the configuration disk is not read within {} s",
-                LIMIT.as_secs()
-            ),
+            Err(_) => {
+                tracing::warn!("the configuration disk is not read within {} s", LIMIT.as_secs())
+            }
         }
         Ok(state(&self.files).await? != self.before)
     }

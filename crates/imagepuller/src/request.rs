@@ -82,17 +82,10 @@ pub async fn collect(
     timeout: Duration,
 ) -> Result<Collected, RequestError> {
     let client = ImageStoreServiceClient::new(connect(socket).await?);
-    let request = CollectRequest {
-        unused_for_seconds: unused_for.as_secs(),
-        ..Default::default()
-    };
+    let request = CollectRequest { unused_for_seconds: unused_for.as_secs(), ..Default::default() };
     let answer = client.collect(ttrpc::context::with_duration(timeout), &request);
     let answer = answer.await.map_err(refused)?;
-    Ok(Collected {
-        layers: answer.layers,
-        containers: answer.containers,
-        bytes: answer.bytes,
-    })
+    Ok(Collected { layers: answer.layers, containers: answer.containers, bytes: answer.bytes })
 }
 
 /// Asks the service at a socket what its pulls are doing; gives a JSON array.
@@ -125,8 +118,5 @@ fn refused(error: ttrpc::Error) -> RequestError {
         Code::INTERNAL | Code::UNKNOWN => Kind::Internal,
         _ => Kind::Unreachable,
     };
-    RequestError::Refused {
-        message: status.message,
-        kind,
-    }
+    RequestError::Refused { message: status.message, kind }
 }

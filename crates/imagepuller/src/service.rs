@@ -231,10 +231,7 @@ impl ImagePullService for Service {
         let pulled = time.limit(&call.last, pull).await;
         attention.answered(pulled.as_ref().err());
         match pulled {
-            Ok(manifest_digest) => Ok(ImagePullResponse {
-                manifest_digest,
-                ..Default::default()
-            }),
+            Ok(manifest_digest) => Ok(ImagePullResponse { manifest_digest, ..Default::default() }),
             Err(error) => {
                 let image = shown(&request.image_url).up_to(MAX_SHOWN_CHARS);
                 let what = format!("pull {image}");
@@ -249,10 +246,7 @@ impl ImagePullService for Service {
 impl ImageStoreService for Service {
     async fn status(&self, _: &TtrpcContext, _: StatusRequest) -> ttrpc::Result<StatusResponse> {
         let pulls = serde_json::to_string(&self.activities.shown());
-        Ok(StatusResponse {
-            pulls: pulls.unwrap_or_default(),
-            ..Default::default()
-        })
+        Ok(StatusResponse { pulls: pulls.unwrap_or_default(), ..Default::default() })
     }
 
     async fn collect(
@@ -266,9 +260,8 @@ impl ImageStoreService for Service {
             let store = self.stores.open(&self.settings).await?.store.clone();
             collection::collect(store, Duration::from_secs(request.unused_for_seconds)).await
         });
-        let collected = collected
-            .await
-            .map_err(|error| refuse("remove unused layers", &error, true))?;
+        let collected =
+            collected.await.map_err(|error| refuse("remove unused layers", &error, true))?;
         Ok(CollectResponse {
             layers: collected.layers,
             containers: collected.containers,
@@ -293,9 +286,7 @@ pub async fn serve(
         None => Others::Absent("start imagepuller with --upstream".to_owned()),
     };
     // Before there is a pull that would wait for it.
-    drop(tokio::task::spawn_blocking(
-        registry_client::gather_randomness,
-    ));
+    drop(tokio::task::spawn_blocking(registry_client::gather_randomness));
     let (mut front, listener) = Front::of_services(others);
     let service = Arc::new(Service::new(settings));
     let mut server = Server::new()
@@ -304,10 +295,7 @@ pub async fn serve(
         .register_service(server::create_image_store_service(service.clone()));
     let started = server.start().await;
     started.map_err(|error| Error::Internal(error.to_string()))?;
-    let paths: Vec<_> = sockets
-        .iter()
-        .map(|socket| socket.path().to_owned())
-        .collect();
+    let paths: Vec<_> = sockets.iter().map(|socket| socket.path().to_owned()).collect();
     for socket in sockets {
         front.serve(socket)?;
     }

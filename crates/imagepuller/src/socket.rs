@@ -32,9 +32,7 @@ impl FromStr for Address {
             return Err("the path of a socket is absolute".to_owned());
         }
         if path.len() > MAX_PATH_BYTES {
-            return Err(format!(
-                "the path of a socket has at most {MAX_PATH_BYTES} bytes"
-            ));
+            return Err(format!("the path of a socket has at most {MAX_PATH_BYTES} bytes"));
         }
         Ok(Self(path.into()))
     }
@@ -80,10 +78,7 @@ impl Listening {
             }
         };
         if let Some(directory) = path.parent() {
-            let made = DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(directory);
+            let made = DirBuilder::new().recursive(true).mode(0o755).create(directory);
             made.map_err(failed("given a directory"))?;
         }
         clear(&path)?;
@@ -100,12 +95,7 @@ impl Listening {
             .map_err(failed("closed to others"))?;
         let renamed = renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE);
         renamed.map_err(|error| failed("named")(error.into()))?;
-        Ok(Self {
-            named: identity(&path),
-            path,
-            listener,
-            is_inherited: false,
-        })
+        Ok(Self { named: identity(&path), path, listener, is_inherited: false })
     }
 
     /// Whether callers who look for the name still find this socket. Kata's agent removes the hub's
@@ -130,12 +120,7 @@ impl Listening {
             let address = listener.local_addr().map_err(refused)?;
             let path = address.as_pathname().map(Path::to_owned);
             let path = path.ok_or_else(|| refused(io::Error::other("it has no path")))?;
-            Ok(Self {
-                named: identity(&path),
-                path,
-                listener,
-                is_inherited: true,
-            })
+            Ok(Self { named: identity(&path), path, listener, is_inherited: true })
         };
         sockets.into_iter().map(named).collect()
     }
@@ -174,12 +159,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Leaves nothing at the name, or says whose it is.
 fn clear(path: &Path) -> Result<(), Error> {
-    let refuse = |rule: &str| {
-        Err(Error::Socket {
-            path: path.to_owned(),
-            rule: rule.to_owned(),
-        })
-    };
+    let refuse = |rule: &str| Err(Error::Socket { path: path.to_owned(), rule: rule.to_owned() });
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -191,9 +171,7 @@ fn clear(path: &Path) -> Result<(), Error> {
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
             .or_else(|error| refuse(&format!("is left over and cannot be removed: {error}"))),
-        Err(error) => refuse(&format!(
-            "belongs to something that does not answer: {error}"
-        )),
+        Err(error) => refuse(&format!("belongs to something that does not answer: {error}")),
         Ok(_) => refuse("is served by another process already"),
     }
 }
@@ -224,27 +202,14 @@ mod tests {
         let path = directory.path().join("made/socket");
         let address = Address(path.clone());
         let alive = Listening::bind(&address).unwrap();
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
-        assert!(
-            Listening::bind(&address)
-                .unwrap_err()
-                .to_string()
-                .contains("another process")
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(Listening::bind(&address).unwrap_err().to_string().contains("another process"));
         drop(alive);
         assert!(!path.exists());
         drop(UnixListener::bind(&path).unwrap());
         drop(Listening::bind(&address).unwrap());
         fs::write(&path, "precious").unwrap();
-        assert!(
-            Listening::bind(&address)
-                .unwrap_err()
-                .to_string()
-                .contains("no socket")
-        );
+        assert!(Listening::bind(&address).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
 }

@@ -28,10 +28,7 @@ pub(crate) async fn wait(path: &Path) -> Result<(), Error> {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    Err(Error::StoreMount {
-        path: path.to_owned(),
-        seconds: (PAUSE * MAX_LOOKS).as_secs(),
-    })
+    Err(Error::StoreMount { path: path.to_owned(), seconds: (PAUSE * MAX_LOOKS).as_secs() })
 }
 
 fn is_mount_point(path: &Path) -> bool {

@@ -194,9 +194,7 @@ impl<R: BufRead> Inflate<R> {
                 length => (length as u8, 1),
             };
             let repeated = lengths[..end].get_mut(at..at + repeat);
-            repeated
-                .ok_or_else(|| broken("a block has more lengths than codes"))?
-                .fill(length);
+            repeated.ok_or_else(|| broken("a block has more lengths than codes"))?.fill(length);
             at += repeat;
         }
         if lengths[256] == 0 {
@@ -204,9 +202,7 @@ impl<R: BufRead> Inflate<R> {
         }
         let built = self.symbols.build(&lengths[..symbols], &SYMBOLS, true);
         built.map_err(broken)?;
-        let built = self
-            .distances
-            .build(&lengths[symbols..end], &DISTANCES, true);
+        let built = self.distances.build(&lengths[symbols..end], &DISTANCES, true);
         built.map_err(broken)
     }
 

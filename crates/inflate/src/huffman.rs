@@ -116,9 +116,7 @@ pub(crate) struct Table<const ROOT_BITS: u32, const SIZE: usize> {
 }
 
 impl<const ROOT_BITS: u32, const SIZE: usize> Table<ROOT_BITS, SIZE> {
-    pub(crate) const EMPTY: Self = Self {
-        entries: [Entry::INVALID; SIZE],
-    };
+    pub(crate) const EMPTY: Self = Self { entries: [Entry::INVALID; SIZE] };
 
     /// The entry for the next bits; where it is a link, [`Table::linked`] has the rest after its
     /// bits were taken.

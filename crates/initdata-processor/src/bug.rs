@@ -25,9 +25,8 @@ pub fn hide_messages() {
 }
 
 fn place(info: &PanicHookInfo<'_>) -> String {
-    info.location().map_or_else(unknown, |location| {
-        format!("{}:{}", location.file(), location.line())
-    })
+    info.location()
+        .map_or_else(unknown, |location| format!("{}:{}", location.file(), location.line()))
 }
 
 fn unknown() -> String {

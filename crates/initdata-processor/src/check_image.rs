@@ -139,22 +139,15 @@ impl Check<'_> {
     }
 
     fn find(&mut self, level: Level, subject: impl Into<String>, text: impl Into<String>) {
-        self.findings.push(Finding {
-            level,
-            subject: subject.into(),
-            text: text.into(),
-        });
+        self.findings.push(Finding { level, subject: subject.into(), text: text.into() });
     }
 
     /// The text of a file, if there is one; one that cannot be read is a finding.
     fn text(&mut self, path: &str) -> Option<String> {
-        let text = self
-            .tree
-            .text(path, MAX_TEXT_BYTES)
-            .unwrap_or_else(|error| {
-                self.error(path, format!("cannot be read: {error}"));
-                None
-            });
+        let text = self.tree.text(path, MAX_TEXT_BYTES).unwrap_or_else(|error| {
+            self.error(path, format!("cannot be read: {error}"));
+            None
+        });
         text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 

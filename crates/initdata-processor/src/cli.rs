@@ -121,11 +121,7 @@ pub struct Cli {
     /// Exit with 65 instead of 0 when initdata was refused ("initdata"), or when it or a
     /// configuration was ("all", which is also meant without a value)
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_value = "never",
-        hide_default_value = true,
-        default_missing_value = "all"
-    )]
+    #[arg(default_value = "never", hide_default_value = true, default_missing_value = "all")]
     pub strict_exit: Strict,
 
     /// What every command takes.
@@ -254,27 +250,17 @@ impl CheckImage {
         let findings = match check_image::check(&options) {
             Ok(findings) => findings,
             Err(error) => {
-                let _ = writeln!(
-                    io::stderr(),
-                    "initdata-processor: cannot check the image: {error}"
-                );
+                let _ =
+                    writeln!(io::stderr(), "initdata-processor: cannot check the image: {error}");
                 return UNREADABLE;
             }
         };
         for finding in &findings {
-            let text = if self.json {
-                finding.json()
-            } else {
-                finding.to_string()
-            };
+            let text = if self.json { finding.json() } else { finding.to_string() };
             let _ = writeln!(io::stdout(), "{text}");
         }
         let is_error = |finding: &Finding| finding.level == Level::Error;
-        if findings.iter().any(is_error) {
-            FOUND
-        } else {
-            0
-        }
+        if findings.iter().any(is_error) { FOUND } else { 0 }
     }
 }
 

@@ -112,9 +112,5 @@ fn make(link: &Path) -> io::Result<Copy> {
     let (memory, reader) = memfd::blank(MEMORY, SIZE as u64)?;
     let device = loop_device::bind_read_only(&reader)?;
     symlink(&device, link)?;
-    Ok(Copy {
-        memory,
-        device,
-        link: link.to_owned(),
-    })
+    Ok(Copy { memory, device, link: link.to_owned() })
 }

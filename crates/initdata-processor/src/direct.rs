@@ -75,9 +75,7 @@ impl ReadAt for Direct {
         let length = (skipped + buffer.len()).next_multiple_of(BLOCK_BYTES);
         let mut memory = Zeroizing::new(vec![0; length + BLOCK_BYTES]);
         let start = memory.as_ptr().align_offset(BLOCK_BYTES);
-        let window = memory
-            .get_mut(start..start + length)
-            .ok_or(io::ErrorKind::OutOfMemory)?;
+        let window = memory.get_mut(start..start + length).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut filled = 0;
         while filled < skipped + buffer.len() {
             let at = offset - skipped as u64 + filled as u64;
@@ -110,15 +108,9 @@ mod tests {
         let folder = File::open(directory.path()).unwrap();
         let direct = Direct::open(&folder, "disk").unwrap();
         assert_eq!(direct.size().unwrap(), 10_752);
-        for (offset, length) in [
-            (0, 16),
-            (16, 500),
-            (0, 10_752),
-            (4095, 2),
-            (4096, 4096),
-            (10_751, 1),
-            (10_752, 0),
-        ] {
+        for (offset, length) in
+            [(0, 16), (16, 500), (0, 10_752), (4095, 2), (4096, 4096), (10_751, 1), (10_752, 0)]
+        {
             let mut buffer = vec![0; length];
             direct.read_exact_at(&mut buffer, offset).unwrap();
             assert_eq!(buffer, bytes[offset as usize..][..length], "{offset}");

@@ -229,10 +229,7 @@ fn doing(disk: &str) -> String {
 
 impl Error {
     pub(crate) fn unknown_name(name: &str, known: &[&str]) -> Self {
-        Self::UnknownName {
-            name: shown(name).up_to(64).to_string(),
-            known: known.join(", "),
-        }
+        Self::UnknownName { name: shown(name).up_to(64).to_string(), known: known.join(", ") }
     }
 
     /// The error and all its causes as one line that is safe to show.
@@ -256,9 +253,6 @@ mod tests {
     #[test]
     fn causes_are_joined_into_one_line() {
         let error = Error::Write("/run/x\ny".into(), io::Error::from_raw_os_error(28));
-        assert_eq!(
-            error.line(),
-            "failed to write /run/x y: No space left on device (os error 28)"
-        );
+        assert_eq!(error.line(), "failed to write /run/x y: No space left on device (os error 28)");
     }
 }

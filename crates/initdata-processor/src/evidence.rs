@@ -90,9 +90,9 @@ pub fn platform(paths: &Paths) -> Result<Option<Box<dyn Evidence>>, EvidenceErro
     match (sign.platform, tsm) {
         (Platform::Snp, _) if has_device => Ok(Some(Box::new(Snp { device }))),
         (Platform::Tdx, _) if has_device => Ok(Some(Box::new(Tdx { device }))),
-        (Platform::Snp, Tsm::Provider(_)) => Ok(Some(Box::new(TsmSnp {
-            reports: paths.tsm_reports.clone(),
-        }))),
+        (Platform::Snp, Tsm::Provider(_)) => {
+            Ok(Some(Box::new(TsmSnp { reports: paths.tsm_reports.clone() })))
+        }
         (Platform::Snp, Tsm::Without(why)) => Err(EvidenceError::NoDriver {
             missing: format!("{} does not exist, {why}", device.display()),
             sign,

@@ -54,24 +54,15 @@ impl Search {
         // Nobody knows what one that cannot be read expects.
         let by_parameter = kernel_parameter::values(&paths.cmdline, EXPECT)
             .map_err(|source| Error::CommandLine(paths.cmdline.clone(), source))?;
-        let by_parameter = by_parameter
-            .iter()
-            .flat_map(|value| value.split(','))
-            .filter(|name| !name.is_empty());
+        let by_parameter =
+            by_parameter.iter().flat_map(|value| value.split(',')).filter(|name| !name.is_empty());
         let expected = names
             .iter()
             .map(String::as_str)
             .chain(by_parameter)
             .map(|name| magic(settings, name))
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            wanted,
-            expected,
-            wait,
-            include_loop,
-            events: None,
-            reads: Reads::prepare(),
-        })
+        Ok(Self { wanted, expected, wait, include_loop, events: None, reads: Reads::prepare() })
     }
 
     /// Expects initdata too: the evidence announces it.

@@ -76,12 +76,7 @@ impl Insecure {
             Ok(OwnedFd::from(file))
         });
         match opened {
-            Ok(fd) => Ok(Self {
-                path,
-                fd,
-                owner,
-                is_new,
-            }),
+            Ok(fd) => Ok(Self { path, fd, owner, is_new }),
             Err(source) => Err(Error::Write(path, source)),
         }
     }
@@ -94,12 +89,7 @@ impl Insecure {
     pub fn open(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
         let path = run.join(DIRECTORY);
         match open_directory(&path) {
-            Ok(fd) => Ok(Self {
-                path,
-                fd,
-                owner,
-                is_new: false,
-            }),
+            Ok(fd) => Ok(Self { path, fd, owner, is_new: false }),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun(path)),
             Err(source) => Err(Error::Write(path, source)),
         }
@@ -167,10 +157,7 @@ impl Insecure {
     /// Whether the note is there. An error counts as yes.
     pub fn is_refused(&self) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        !matches!(
-            openat(&self.fd, REFUSED, flags, Mode::empty()),
-            Err(Errno::NOENT)
-        )
+        !matches!(openat(&self.fd, REFUSED, flags, Mode::empty()), Err(Errno::NOENT))
     }
 
     /// Puts `document` in place.
@@ -260,13 +247,7 @@ impl Insecure {
                 file.write_all(content)
             })
             .and_then(|()| {
-                Ok(renameat_with(
-                    &self.fd,
-                    &staging,
-                    &self.fd,
-                    name,
-                    RenameFlags::empty(),
-                )?)
+                Ok(renameat_with(&self.fd, &staging, &self.fd, name, RenameFlags::empty())?)
             });
         written.map_err(|source| {
             // Nothing half-written stays, least of all half a password.

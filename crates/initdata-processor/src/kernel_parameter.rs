@@ -46,9 +46,7 @@ fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 /// Only the exact word counts, and only if no second one contradicts it.
 fn allows(cmdline: &[u8]) -> bool {
     let key = ALLOW_UNVERIFIED.trim_end_matches('1').as_bytes();
-    let mut words = words(cmdline)
-        .filter(|word| word.starts_with(key))
-        .peekable();
+    let mut words = words(cmdline).filter(|word| word.starts_with(key)).peekable();
     words.peek().is_some() && words.all(|word| word == ALLOW_UNVERIFIED.as_bytes())
 }
 
@@ -85,14 +83,8 @@ mod tests {
             ("xconfigdev.allow_unverified_initdata=1", false),
             ("\"configdev.allow_unverified_initdata=1\"", false),
             ("Configdev.allow_unverified_initdata=1", false),
-            (
-                "configdev.allow_unverified_initdata=1 configdev.allow_unverified_initdata=0",
-                false,
-            ),
-            (
-                "configdev.allow_unverified_initdata=0 configdev.allow_unverified_initdata=1",
-                false,
-            ),
+            ("configdev.allow_unverified_initdata=1 configdev.allow_unverified_initdata=0", false),
+            ("configdev.allow_unverified_initdata=0 configdev.allow_unverified_initdata=1", false),
         ] {
             assert_eq!(allows(cmdline.as_bytes()), allowed, "{cmdline}");
         }

@@ -106,22 +106,16 @@ impl Measured {
         whole: &[u8],
         policy: &DefaultPolicy,
     ) -> Result<bool, Error> {
-        let mut files: Vec<_> = document
-            .data
-            .iter()
-            .map(|(name, content)| (name, content.as_bytes()))
-            .collect();
+        let mut files: Vec<_> =
+            document.data.iter().map(|(name, content)| (name, content.as_bytes())).collect();
         if self.layout == Layout::KataAgent {
             if self.disk != AcceptedDisk::Remove {
                 return Err(Error::Layout);
             }
             let known = KATA_AGENT_ENTRIES.map(FileName::fixed);
             let name = FileName::fixed(WHOLE);
-            let mut theirs: Vec<_> = files
-                .iter()
-                .filter(|(name, _)| known.contains(name))
-                .copied()
-                .collect();
+            let mut theirs: Vec<_> =
+                files.iter().filter(|(name, _)| known.contains(name)).copied().collect();
             theirs.push((&name, whole));
             self.kata_agent.place(&theirs)?;
         }
@@ -140,8 +134,7 @@ impl Measured {
     ///
     /// [`Error::Write`].
     pub fn place_policy(&self, policy: &str) -> Result<(), Error> {
-        self.own
-            .place(&[(&FileName::fixed(deny::FILE), policy.as_bytes())])
+        self.own.place(&[(&FileName::fixed(deny::FILE), policy.as_bytes())])
     }
 
     /// Puts the deny-all policy with `reason` in place.
@@ -174,12 +167,7 @@ impl Measured {
     pub fn grants(&self) -> Vec<(BorrowedFd<'_>, Grant)> {
         let mut grants: Vec<_> = [&self.own, &self.kata_agent]
             .into_iter()
-            .flat_map(|swap| {
-                [
-                    (swap.home(), Grant::Directories),
-                    (swap.home(), Grant::Files),
-                ]
-            })
+            .flat_map(|swap| [(swap.home(), Grant::Directories), (swap.home(), Grant::Files)])
             .collect();
         if self.disk != AcceptedDisk::Remove {
             let parent = self.parent.as_fd();

@@ -63,10 +63,7 @@ mod tests {
             let mut found = Vec::new();
             let listed = each(&open, |name, kind| {
                 found.push(name.to_str().unwrap().to_owned());
-                assert_eq!(
-                    kind == FileType::Directory,
-                    *found.last().unwrap() == expected[0]
-                );
+                assert_eq!(kind == FileType::Directory, *found.last().unwrap() == expected[0]);
                 Ok(())
             });
             listed.unwrap();

@@ -68,9 +68,8 @@ mod tests {
             UnixDatagram::bind(&path).unwrap(),
             UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap(),
         ];
-        for (listener, socket) in listeners
-            .iter()
-            .zip([path.as_os_str().to_owned(), format!("@{name}").into()])
+        for (listener, socket) in
+            listeners.iter().zip([path.as_os_str().to_owned(), format!("@{name}").into()])
         {
             Notifier::connect(&socket).unwrap().tell("done", true);
             let mut buffer = [0; 64];

@@ -51,11 +51,7 @@ impl Origins {
             Ok((directory, is_new))
         });
         match made {
-            Ok((directory, is_new)) => Ok(Self {
-                path,
-                directory,
-                is_new,
-            }),
+            Ok((directory, is_new)) => Ok(Self { path, directory, is_new }),
             Err(source) => Err(Error::Write(path, source)),
         }
     }
@@ -74,15 +70,10 @@ impl Origins {
     pub fn note(&self, target: &Target, identity: &str) -> Result<(), Error> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = name(target);
-        openat(
-            &self.directory,
-            &name,
-            flags | OFlags::TRUNC,
-            Mode::RUSR | Mode::WUSR,
-        )
-        .map_err(io::Error::from)
-        .and_then(|fd| File::from(fd).write_all(identity.as_bytes()))
-        .map_err(|source| Error::Write(self.path.join(name), source))
+        openat(&self.directory, &name, flags | OFlags::TRUNC, Mode::RUSR | Mode::WUSR)
+            .map_err(io::Error::from)
+            .and_then(|fd| File::from(fd).write_all(identity.as_bytes()))
+            .map_err(|source| Error::Write(self.path.join(name), source))
     }
 
     /// Takes the note away that an earlier run left, if there was one.

@@ -102,19 +102,13 @@ impl Outcome {
             };
             format!("{}: {what}", configured.name)
         });
-        std::iter::once(initdata)
-            .chain(configurations)
-            .collect::<Vec<_>>()
-            .join("; ")
+        std::iter::once(initdata).chain(configurations).collect::<Vec<_>>().join("; ")
     }
 
     /// What remains of it.
     #[must_use]
     pub fn verdict(&self, strict: Strict) -> Verdict {
-        Verdict {
-            code: self.exit_code(strict),
-            summary: self.summary(),
-        }
+        Verdict { code: self.exit_code(strict), summary: self.summary() }
     }
 
     /// Where not even the refusals could be put in place.
@@ -147,9 +141,6 @@ impl Verdict {
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let missing = || Error::Worker(ErrorKind::UnexpectedEof.into());
         let (code, summary) = bytes.split_first().ok_or_else(missing)?;
-        Ok(Self {
-            code: *code,
-            summary: line(&String::from_utf8_lossy(summary), usize::MAX),
-        })
+        Ok(Self { code: *code, summary: line(&String::from_utf8_lossy(summary), usize::MAX) })
     }
 }

@@ -98,12 +98,7 @@ impl Prepared {
         let patience = options.wait + options.patience + watch::END;
         let results = Results::prepare(paths, &settings, options.layout, patience, journal)?;
         report.phase("preparation");
-        Ok(Self {
-            settings,
-            mistake,
-            results,
-            report,
-        })
+        Ok(Self { settings, mistake, results, report })
     }
 
     fn work(
@@ -145,21 +140,15 @@ fn steps(
         Err(error) => return results.refuse_all(error, journal),
     };
     report.phase("initdata");
-    let mut outcome = Outcome {
-        initdata: Ok(initdata),
-        configurations: Vec::new(),
-        unwritten: Vec::new(),
-    };
+    let mut outcome =
+        Outcome { initdata: Ok(initdata), configurations: Vec::new(), unwritten: Vec::new() };
     for target in &settings.files {
         let result = configuration(target, options, &search, &scan, results, journal);
         if let Err(error) = &result {
             let refused = results.refuse(target, error, journal);
             outcome.unwritten.extend(refused.err());
         }
-        outcome.configurations.push(Configured {
-            name: target.name.clone(),
-            result,
-        });
+        outcome.configurations.push(Configured { name: target.name.clone(), result });
     }
     // Last: from then on a refusal finds no place any more.
     if let Ok(Initdata::Placed { .. }) = outcome.initdata
@@ -209,14 +198,7 @@ fn initdata(
         &policy,
         journal,
     )?;
-    leave(
-        &accepted,
-        &scan,
-        settings.accepted_disk,
-        copy,
-        results,
-        journal,
-    )?;
+    leave(&accepted, &scan, settings.accepted_disk, copy, results, journal)?;
     results.insecure.mark_accepted()?;
     Ok((accepted.initdata, search, scan))
 }
@@ -254,13 +236,8 @@ fn ready(
     // From the platform's own firmware, not from the host's disks: before the sandbox, which has no
     // room for its ioctl.
     let platform = platform()?;
-    let mut search = Search::new(
-        &options.paths,
-        settings,
-        &options.expect,
-        options.wait,
-        options.include_loop,
-    )?;
+    let mut search =
+        Search::new(&options.paths, settings, &options.expect, options.wait, options.include_loop)?;
     let announced = Announced::read(platform, &options.paths, journal)?;
     if announced.promise().is_some() {
         search.expect_initdata();
@@ -323,7 +300,5 @@ fn configuration(
         crate::insecure::DIRECTORY,
         target.file.as_str()
     ));
-    Ok(Configuration::Placed {
-        size: document.len(),
-    })
+    Ok(Configuration::Placed { size: document.len() })
 }

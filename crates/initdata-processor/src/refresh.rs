@@ -102,16 +102,10 @@ fn watched(options: &Options, journal: &mut Journal<'_>) -> Result<Verdict, Erro
 
 fn verdict(refreshed: Result<Refreshed, Error>, journal: &mut Journal<'_>) -> Verdict {
     match refreshed {
-        Ok(refreshed) => Verdict {
-            code: 0,
-            summary: refreshed.word().to_owned(),
-        },
+        Ok(refreshed) => Verdict { code: 0, summary: refreshed.word().to_owned() },
         Err(error) => {
             journal.error(error.line());
-            Verdict {
-                code: exit_code(&error),
-                summary: String::new(),
-            }
+            Verdict { code: exit_code(&error), summary: String::new() }
         }
     }
 }
@@ -213,11 +207,7 @@ impl Refresher {
     fn disk(&self) -> Result<Disk, Error> {
         let (magic, include_loop) = (self.target.magic, self.include_loop);
         let disk = disk::again(&self.paths, &self.origin()?, magic, include_loop)?;
-        if disk.is_read_only() {
-            Ok(disk)
-        } else {
-            Err(Error::Writable(disk.name))
-        }
+        if disk.is_read_only() { Ok(disk) } else { Err(Error::Writable(disk.name)) }
     }
 
     /// One refresh, with runs kept out.

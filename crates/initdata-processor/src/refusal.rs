@@ -124,10 +124,8 @@ impl Results {
         if let Some(nodes) = &self.nodes {
             written.push(logged(withdraw(nodes, journal), journal));
         }
-        let refused = |target: &Target| Configured {
-            name: target.name.clone(),
-            result: Err(follows()),
-        };
+        let refused =
+            |target: &Target| Configured { name: target.name.clone(), result: Err(follows()) };
         Outcome {
             configurations: self.targets.iter().map(refused).collect(),
             initdata: Err(reason),

@@ -18,11 +18,7 @@ impl Report {
     /// Starts the clock.
     pub fn start() -> Self {
         let now = Instant::now();
-        Self {
-            start: now,
-            last: now,
-            phases: Vec::new(),
-        }
+        Self { start: now, last: now, phases: Vec::new() }
     }
 
     /// Ends a phase.
@@ -46,8 +42,6 @@ impl Report {
             Err(_) => String::new(),
         };
         let total = ms(&self.start.elapsed());
-        journal.info(format_args!(
-            "finished after {total:.2} ms: {phases}{memory}"
-        ));
+        journal.info(format_args!("finished after {total:.2} ms: {phases}{memory}"));
     }
 }

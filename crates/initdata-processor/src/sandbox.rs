@@ -82,18 +82,10 @@ pub fn enter(
     // One that is missing has no disks either.
     let opened = |path| File::open(path).ok();
     let sysfs = opened(&paths.sysfs);
-    let own_dev = if dev.is_none() {
-        opened(&paths.dev)
-    } else {
-        None
-    };
+    let own_dev = if dev.is_none() { opened(&paths.dev) } else { None };
     let readable = [&sysfs, &own_dev].into_iter().flatten().map(AsFd::as_fd);
     let mut grants = results;
-    grants.extend(
-        readable
-            .chain(dev)
-            .map(|directory| (directory, Grant::Read)),
-    );
+    grants.extend(readable.chain(dev).map(|directory| (directory, Grant::Read)));
 
     capabilities::keep_only(capabilities_for(settings.owner))?;
     let enforced = files::confine(&grants)?;

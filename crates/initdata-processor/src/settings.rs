@@ -121,9 +121,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             owner: None,
-            files: Target::new(Magic::IMAGEPULLER, IMAGEPULLER)
-                .into_iter()
-                .collect(),
+            files: Target::new(Magic::IMAGEPULLER, IMAGEPULLER).into_iter().collect(),
             default_policy: DEFAULT_POLICY.into(),
             accepted_disk: AcceptedDisk::default(),
         }
@@ -173,10 +171,7 @@ impl Settings {
         settings.files.sort_by_key(|target| target.magic);
         for (number, target) in settings.files.iter().enumerate() {
             // By the name without the extension: two reasons must not have one file either.
-            if settings.files[..number]
-                .iter()
-                .any(|other| other.name == target.name)
-            {
+            if settings.files[..number].iter().any(|other| other.name == target.name) {
                 let name = target.file.as_str().to_owned();
                 return Err(SettingsError::File(name, "another magic has this name"));
             }
@@ -206,10 +201,7 @@ impl Owner {
             number.ok_or(SettingsError::Owner)
         };
         let (user, group) = text.split_once(':').ok_or(SettingsError::Owner)?;
-        Ok(Self {
-            user: number(user)?,
-            group: number(group)?,
-        })
+        Ok(Self { user: number(user)?, group: number(group)? })
     }
 }
 
@@ -266,11 +258,7 @@ mod tests {
         assert_eq!(names("owner = \"7:8\""), ["imgpullr=imagepuller.toml"]);
         assert_eq!(
             names("[files]\ntimesync = \"ntp.conf\"\n\"a.b.c.d.\" = \"plain\""),
-            [
-                "a.b.c.d.=plain",
-                "imgpullr=imagepuller.toml",
-                "timesync=ntp.conf"
-            ]
+            ["a.b.c.d.=plain", "imgpullr=imagepuller.toml", "timesync=ntp.conf"]
         );
         assert_eq!(names("files.imgpullr = \"x.toml\""), ["imgpullr=x.toml"]);
         assert_eq!(Settings::parse(b"").unwrap(), Settings::default());
@@ -305,10 +293,7 @@ mod tests {
             ("[files]\ntimesync = \"..\"", "plain file name"),
             ("[files]\ntimesync = \".hidden\"", "plain file name"),
             ("[files]\ntimesync = \"x.error\"", "plain file name"),
-            (
-                "[files]\ntimesync = \"initdata.refused\"",
-                "plain file name",
-            ),
+            ("[files]\ntimesync = \"initdata.refused\"", "plain file name"),
             ("[files]\ntimesync = \"imagepuller.conf\"", "another magic"),
             ("[files]\ntimesync = \"x\\ny\"", "plain file name"),
             ("[files]\ntimesync = \"initdata.toml\"", "plain file name"),
@@ -316,9 +301,8 @@ mod tests {
             let error = Settings::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
-        let many: String = (0..MAX_FILES)
-            .map(|number| format!("magic{number:03} = \"f{number}\"\n"))
-            .collect();
+        let many: String =
+            (0..MAX_FILES).map(|number| format!("magic{number:03} = \"f{number}\"\n")).collect();
         let error = Settings::parse(format!("[files]\n{many}").as_bytes()).unwrap_err();
         assert!(matches!(error, SettingsError::TooMany));
     }

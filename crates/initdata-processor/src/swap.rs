@@ -22,9 +22,7 @@ const CURRENT: &str = "current";
 const SPARE: &str = "spare";
 
 /// How a directory of ours is opened: not by a link.
-const DIRECTORY: OFlags = OFlags::DIRECTORY
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// A name in a directory, and two directories that take turns behind it.
 ///

@@ -83,17 +83,12 @@ impl Uevents {
 }
 
 fn is_about_block(event: &[u8]) -> bool {
-    event
-        .split(|byte| *byte == 0)
-        .any(|variable| variable == b"SUBSYSTEM=block")
+    event.split(|byte| *byte == 0).any(|variable| variable == b"SUBSYSTEM=block")
 }
 
 fn timespec(duration: Duration) -> Timespec {
     // The only error is a duration of millennia.
-    Timespec::try_from(duration).unwrap_or(Timespec {
-        tv_sec: 1,
-        tv_nsec: 0,
-    })
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 })
 }
 
 #[cfg(test)]
@@ -114,9 +109,7 @@ mod tests {
         let events = Uevents::open().unwrap();
         assert!(!events.wait(Instant::now()).unwrap());
         // Real devices may come and go meanwhile; then it answers earlier.
-        events
-            .wait(Instant::now() + Duration::from_millis(20))
-            .unwrap();
+        events.wait(Instant::now() + Duration::from_millis(20)).unwrap();
     }
 
     #[test]
@@ -134,10 +127,6 @@ mod tests {
         };
         let events = Uevents::open().unwrap();
         std::fs::write(path, "change").unwrap();
-        assert!(
-            events
-                .wait(Instant::now() + Duration::from_secs(30))
-                .unwrap()
-        );
+        assert!(events.wait(Instant::now() + Duration::from_secs(30)).unwrap());
     }
 }

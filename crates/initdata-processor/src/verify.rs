@@ -41,9 +41,8 @@ impl Announced {
         match platform {
             Some(evidence) => Ok(Self::Field(evidence.field()?)),
             None if unverified_allowed(&paths.cmdline) => {
-                journal.warn(format_args!(
-                    "no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"
-                ));
+                journal
+                    .warn(format_args!("no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"));
                 Ok(Self::Unverified)
             }
             None => Ok(Self::NoPlatform),
@@ -107,10 +106,8 @@ pub fn place(
         Announced::Unverified | Announced::NoPlatform => parse(disk, &image)?,
     };
     for key in &document.unknown_keys {
-        journal.warn(format_args!(
-            "{}: the top-level key \"{key}\" has no meaning here",
-            disk.name
-        ));
+        journal
+            .warn(format_args!("{}: the top-level key \"{key}\" has no meaning here", disk.name));
     }
     let is_default = measured.place(&document, &image.document, policy)?;
     let entries = document.data.len();
@@ -142,10 +139,7 @@ fn absent(
     measured.place_policy(&policy.text())?;
     journal.info("no initdata disk, and none was announced");
     policy.tell(journal);
-    Ok(Accepted {
-        initdata: Initdata::Absent,
-        source: None,
-    })
+    Ok(Accepted { initdata: Initdata::Absent, source: None })
 }
 
 /// The image on a disk.

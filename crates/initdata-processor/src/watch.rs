@@ -197,11 +197,7 @@ mod tests {
             let mut slow = Slow::default();
             let moments = (1..20).map(|look| look * TICK.as_millis() as u64 + offset);
             let found = moments.filter(|at| {
-                let disk = if (from + 100..to).contains(at) {
-                    "vda"
-                } else {
-                    ""
-                };
+                let disk = if (from + 100..to).contains(at) { "vda" } else { "" };
                 slow.is_news(disk, start + Duration::from_millis(*at))
             });
             found.count()

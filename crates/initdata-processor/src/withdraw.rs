@@ -48,11 +48,7 @@ impl Nodes {
         let is_new = mkdirat(&directory, TAKEN, Mode::RWXU).is_ok();
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let taken = openat(&directory, TAKEN, flags, Mode::empty()).ok();
-        let nodes = Self {
-            path: paths.dev.clone(),
-            directory,
-            taken: taken.map(File::from),
-        };
+        let nodes = Self { path: paths.dev.clone(), directory, taken: taken.map(File::from) };
         if !is_new {
             nodes.put_back();
         }
@@ -138,8 +134,7 @@ impl Nodes {
         });
         listed.map_err(|source| Error::List(self.path.clone(), source))?;
         for name in &meant {
-            self.take(name)
-                .map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;
+            self.take(name).map_err(|errno| Error::Write(self.path.join(name), errno.into()))?;
         }
         if !meant.is_empty() {
             journal.info(format_args!(

@@ -65,10 +65,7 @@ fn image() -> TempDir {
         ("usr/lib/systemd/system/kata-agent.service", "[Service]\n"),
         ("etc/kata-opa/default-policy.rego", "package agent_policy\n"),
         ("boot/config-6", CONFIG),
-        (
-            "lib/modules/6/modules.dep",
-            "kernel/drivers/block/virtio_blk.ko.xz:\n",
-        ),
+        ("lib/modules/6/modules.dep", "kernel/drivers/block/virtio_blk.ko.xz:\n"),
     ] {
         put(&root, path, content);
     }
@@ -92,10 +89,7 @@ fn check(root: &TempDir, more: &[&str]) -> (i32, String) {
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
-    (
-        output.status.code().unwrap(),
-        String::from_utf8(text).unwrap(),
-    )
+    (output.status.code().unwrap(), String::from_utf8(text).unwrap())
 }
 
 fn parameter(value: &str) -> Vec<String> {
@@ -104,12 +98,7 @@ fn parameter(value: &str) -> Vec<String> {
 }
 
 /// Files put or, without content, removed; arguments; what is found, an error or a warning.
-type Row<'a> = (
-    &'a [(&'a str, Option<&'a str>)],
-    &'a str,
-    i32,
-    &'a [&'a str],
-);
+type Row<'a> = (&'a [(&'a str, Option<&'a str>)], &'a str, i32, &'a [&'a str]);
 
 #[test]
 fn each_part_that_does_not_fit_is_found_and_nothing_else() {
@@ -122,17 +111,13 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     let hasty_script = script.replacen("#!/bin/sh\n", &hasty, 1);
     let plain_script = script.replace("export KATA_AGENT_POLICY_FILE=", "# ");
     let no_option = CONFIG.replace("CONFIG_OVERLAY_FS=y\n", "");
-    let no_disk = CONFIG
-        .replace("VIRTIO_BLK=m", "")
-        .replace("BLK_DEV_SD=y", "");
+    let no_disk = CONFIG.replace("VIRTIO_BLK=m", "").replace("BLK_DEV_SD=y", "");
     let only_nvme = format!("{no_disk}CONFIG_BLK_DEV_NVME=y\n");
     let no_landlock = CONFIG.replace("landlock,", "");
     let no_loop = CONFIG.replace("CONFIG_BLK_DEV_LOOP=y\n", "");
     let unit = |name: &str| format!("{UNITS}/{name}");
-    let (wall, processor) = (
-        unit("initdata-read-only.service"),
-        unit("initdata-processor.service"),
-    );
+    let (wall, processor) =
+        (unit("initdata-read-only.service"), unit("initdata-processor.service"));
     let drop_in = |name: &str| format!("{UNITS}/kata-agent.service.d/{name}");
     let (order, policy) = (drop_in("50-configdev.conf"), drop_in("60-policy.conf"));
     let condition = format!("{processor}.d/x.conf");
@@ -153,63 +138,31 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
     ]
     .map(starts);
     let copy = Some("accepted-disk = \"copy\"");
-    let front = [
-        (FRONT_UNIT, Some(FRONT)),
-        (FRONT_DROP_IN, Some(WANTS_FRONT)),
-        (AGENT, Some(STOCK)),
-    ];
+    let front =
+        [(FRONT_UNIT, Some(FRONT)), (FRONT_DROP_IN, Some(WANTS_FRONT)), (AGENT, Some(STOCK))];
     let with = |more: &[_]| [&front[..], more].concat();
     let with_hub = with(&[(HUB, Some("")), (ATTESTATION, Some(""))]);
     let with_attestation = with(&[(ATTESTATION, Some(""))]);
     let rows: &[Row<'_>] = &[
         (&[], "", 0, &[]),
-        (
-            &[(AGENT, None)],
-            "",
-            65,
-            &["error: /usr/bin/kata-agent: there is no agent"],
-        ),
-        (
-            &[("usr/bin/imagepuller", None)],
-            "",
-            65,
-            &["error: usr/bin/imagepuller: there is no"],
-        ),
+        (&[(AGENT, None)], "", 65, &["error: /usr/bin/kata-agent: there is no agent"]),
+        (&[("usr/bin/imagepuller", None)], "", 65, &["error: usr/bin/imagepuller: there is no"]),
         (
             &[(AGENT, Some("guest-services/imagepull.socket"))],
             "",
             65,
-            &[
-                "knows no policies",
-                "starts after a refusal; take 60-policy.conf",
-            ],
+            &["knows no policies", "starts after a refusal; take 60-policy.conf"],
         ),
         (
-            &[
-                (AGENT, Some("guest-services/imagepull.socket")),
-                (&policy, None),
-            ],
+            &[(AGENT, Some("guest-services/imagepull.socket")), (&policy, None)],
             "",
             0,
             &["knows no policies"],
         ),
+        (&[(&policy, None)], "", 65, &["KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego is"]),
+        (&[(&relaxed, None)], "", 0, &["the agent stays off and nobody tells the reason"]),
         (
-            &[(&policy, None)],
-            "",
-            65,
-            &["KATA_AGENT_POLICY_FILE=/run/measured-cfg/policy.rego is"],
-        ),
-        (
-            &[(&relaxed, None)],
-            "",
-            0,
-            &["the agent stays off and nobody tells the reason"],
-        ),
-        (
-            &[(
-                &condition,
-                Some("[Service]\nExecStart=\nExecStart=/usr/bin/initdata-processor\n"),
-            )],
+            &[(&condition, Some("[Service]\nExecStart=\nExecStart=/usr/bin/initdata-processor\n"))],
             "",
             0,
             &["add --strict-exit=initdata"],
@@ -221,17 +174,10 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             &["warning: /etc/kata-opa/default-policy.rego: there is no such policy"],
         ),
         (
-            &[(
-                &order,
-                Some("[Unit]\nWants=imagepuller.service\nAfter=imagepuller.service\n"),
-            )],
+            &[(&order, Some("[Unit]\nWants=imagepuller.service\nAfter=imagepuller.service\n"))],
             "",
             65,
-            &[
-                "Requires=initdata.target",
-                "After=initdata.target",
-                "initdata.refused",
-            ],
+            &["Requires=initdata.target", "After=initdata.target", "initdata.refused"],
         ),
         (
             &[(&condition, Some("[Unit]\nConditionPathExists=/x\n"))],
@@ -240,12 +186,7 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             &["it has a Condition"],
         ),
         (&[(AGENT, Some(&looks))], "", 0, &[]),
-        (
-            &[(AGENT, Some(&looks)), (&wall, None)],
-            "",
-            65,
-            &["initdata-read-only.service: nothing"],
-        ),
+        (&[(AGENT, Some(&looks)), (&wall, None)], "", 65, &["initdata-read-only.service: nothing"]),
         // It is needed where initdata was refused, whatever becomes of accepted disks.
         (
             &[
@@ -259,18 +200,8 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             65,
             &["initdata-read-only.service: nothing"],
         ),
-        (
-            &[(SETTINGS, Some("default-policy = 1"))],
-            "",
-            65,
-            &["initdata is refused: invalid type"],
-        ),
-        (
-            &[(SETTINGS, Some("owner = \"7:8\""))],
-            "",
-            65,
-            &["owner.conf"],
-        ),
+        (&[(SETTINGS, Some("default-policy = 1"))], "", 65, &["initdata is refused: invalid type"]),
+        (&[(SETTINGS, Some("owner = \"7:8\""))], "", 65, &["owner.conf"]),
         // The drop-in for one of the two units is not enough.
         (
             &[
@@ -293,18 +224,9 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             0,
             &[],
         ),
+        (&[(SETTINGS, copy)], "", 65, &["this agent looks for no disk", "accepted-disk-copy.conf"]),
         (
-            &[(SETTINGS, copy)],
-            "",
-            65,
-            &["this agent looks for no disk", "accepted-disk-copy.conf"],
-        ),
-        (
-            &[
-                (SETTINGS, copy),
-                (AGENT, Some(&looks)),
-                (&condition, Some(&loop_drop_in)),
-            ],
+            &[(SETTINGS, copy), (AGENT, Some(&looks)), (&condition, Some(&loop_drop_in))],
             "",
             65,
             &["error: accepted-disk: the agent believes any disk"],
@@ -321,30 +243,10 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             65,
             &["CONFIG_BLK_DEV_LOOP: the kernel does not have it, nor its module loop"],
         ),
-        (
-            &[("boot/config-6", None)],
-            "",
-            0,
-            &["not checked; give --kernel-config"],
-        ),
-        (
-            &[("boot/config-6", Some(&no_option))],
-            "",
-            65,
-            &["CONFIG_OVERLAY_FS"],
-        ),
-        (
-            &[("boot/config-6", Some(&no_landlock))],
-            "",
-            0,
-            &["warning: CONFIG_LSM"],
-        ),
-        (
-            &[("lib/modules/6/modules.dep", None)],
-            "",
-            0,
-            &["warning: CONFIG_VIRTIO_BLK"],
-        ),
+        (&[("boot/config-6", None)], "", 0, &["not checked; give --kernel-config"]),
+        (&[("boot/config-6", Some(&no_option))], "", 65, &["CONFIG_OVERLAY_FS"]),
+        (&[("boot/config-6", Some(&no_landlock))], "", 0, &["warning: CONFIG_LSM"]),
+        (&[("lib/modules/6/modules.dep", None)], "", 0, &["warning: CONFIG_VIRTIO_BLK"]),
         // One way to a disk is enough, and half a way is none.
         (
             &[("boot/config-6", Some(&no_disk))],
@@ -364,42 +266,16 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             &["warning: CONFIG_VIRTIO_BLK", "warning: CONFIG_BLK_DEV_SD"],
         ),
         // Without systemd.
+        (&[(&agent_unit, None)], "", 65, &["error: boot: there is neither"]),
+        (&[(&agent_unit, None), ("init", Some(&script)), (AGENT, Some(&looks))], "", 0, &[]),
         (
-            &[(&agent_unit, None)],
+            &[(&agent_unit, None), ("init", Some("#!/bin/sh\nexec kata-agent\n"))],
             "",
             65,
-            &["error: boot: there is neither"],
-        ),
-        (
-            &[
-                (&agent_unit, None),
-                ("init", Some(&script)),
-                (AGENT, Some(&looks)),
-            ],
-            "",
-            0,
-            &[],
-        ),
-        (
-            &[
-                (&agent_unit, None),
-                ("init", Some("#!/bin/sh\nexec kata-agent\n")),
-            ],
-            "",
-            65,
-            &[
-                "does not run initdata-processor",
-                "whether initdata was",
-                "KATA_AGENT_POLICY_FILE",
-            ],
+            &["does not run initdata-processor", "whether initdata was", "KATA_AGENT_POLICY_FILE"],
         ),
         // An exec that starts nothing was taken for the agent's start.
-        (
-            &[(&agent_unit, None), ("init", Some(&loud_script))],
-            "",
-            0,
-            &[],
-        ),
+        (&[(&agent_unit, None), ("init", Some(&loud_script))], "", 0, &[]),
         (
             &[(&agent_unit, None), ("init", Some(&hasty_script))],
             "",
@@ -439,71 +315,39 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             &["error: /etc/agent.toml: there is no such configuration"],
         ),
         (
-            &with(&[
-                (&own, Some(&file)),
-                ("etc/agent.toml", Some("debug_console")),
-            ]),
+            &with(&[(&own, Some(&file)), ("etc/agent.toml", Some("debug_console"))]),
             "none",
             65,
             &["error: /etc/agent.toml: is not TOML"],
         ),
         // The kernel's parameter does not count then.
         (
-            &with(&[
-                (&own, Some(&file)),
-                ("etc/agent.toml", Some("log_level = \"debug\"\n")),
-            ]),
+            &with(&[(&own, Some(&file)), ("etc/agent.toml", Some("log_level = \"debug\"\n"))]),
             "none",
             65,
-            &[
-                "attestation-agent is not there",
-                "data-hub is not there",
-                "without initdata",
-            ],
+            &["attestation-agent is not there", "data-hub is not there", "without initdata"],
         ),
         (
             &with(&[
                 (&own, Some(&file)),
-                (
-                    "etc/agent.toml",
-                    Some("guest_components_procs = \"none\"\n"),
-                ),
+                ("etc/agent.toml", Some("guest_components_procs = \"none\"\n")),
             ]),
             "",
             0,
             &[],
         ),
         // The hub's socket.
-        (
-            &[(AGENT, Some(STOCK))],
-            "none",
-            65,
-            &["nobody listens there"],
-        ),
+        (&[(AGENT, Some(STOCK))], "none", 65, &["nobody listens there"]),
         (&front, "none", 0, &[]),
-        (
-            &front,
-            "",
-            0,
-            &["procs: not checked; give the guest's --kernel-parameters"],
-        ),
+        (&front, "", 0, &["procs: not checked; give the guest's --kernel-parameters"]),
         (&front, "hub", 65, &["unknown value hub"]),
         (
             &front,
             "api-server-rest",
             65,
-            &[
-                "attestation-agent is not there",
-                "data-hub is not there",
-                "without initdata",
-            ],
+            &["attestation-agent is not there", "data-hub is not there", "without initdata"],
         ),
-        (
-            &with_hub,
-            "api-server-rest",
-            65,
-            &["several listen there: front", "without initdata"],
-        ),
+        (&with_hub, "api-server-rest", 65, &["several listen there: front", "without initdata"]),
         (&with_hub, "none", 0, &[]),
         (
             &with_attestation,
@@ -512,11 +356,7 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
             &["warning: agent.guest_components_procs: the"],
         ),
         (
-            &[
-                (AGENT, Some(&stock)),
-                (HUB, Some("")),
-                (ATTESTATION, Some("")),
-            ],
+            &[(AGENT, Some(&stock)), (HUB, Some("")), (ATTESTATION, Some(""))],
             "confidential-data-hub",
             0,
             &["without initdata"],
@@ -530,20 +370,13 @@ fn each_part_that_does_not_fit_is_found_and_nothing_else() {
                 None => fs::remove_file(root.path().join(path)).unwrap(),
             }
         }
-        let more = if procs.is_empty() {
-            Vec::new()
-        } else {
-            parameter(procs)
-        };
+        let more = if procs.is_empty() { Vec::new() } else { parameter(procs) };
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
         let (found, text) = check(&root, &more);
         assert_eq!(found, *code, "row {number}: {text}");
         assert_eq!(text.lines().count(), words.len(), "row {number}: {text}");
         for (line, word) in text.lines().zip(*words) {
-            assert!(
-                line.contains(word),
-                "row {number}: \"{word}\" is missing in: {line}"
-            );
+            assert!(line.contains(word), "row {number}: \"{word}\" is missing in: {line}");
         }
     }
 }
@@ -557,26 +390,11 @@ fn a_masked_unit_is_no_unit_and_one_of_ours_is_an_error() {
     let masked = |name: &str| format!("error: {name}: it is masked");
     let agent = "kata-agent.service";
     for (masks, words) in [
-        (
-            vec![etc("hwclock.service"), wants("hwclock.service")],
-            vec![],
-        ),
-        (
-            vec![format!("{UNITS}/hwclock.service"), wants("hwclock.service")],
-            vec![],
-        ),
-        (
-            vec![etc("initdata.target")],
-            vec![masked("initdata.target")],
-        ),
-        (
-            vec![etc("imagepuller.service")],
-            vec![masked("imagepuller.service")],
-        ),
-        (
-            vec![etc("initdata-read-only.service")],
-            vec![masked("initdata-read-only.service")],
-        ),
+        (vec![etc("hwclock.service"), wants("hwclock.service")], vec![]),
+        (vec![format!("{UNITS}/hwclock.service"), wants("hwclock.service")], vec![]),
+        (vec![etc("initdata.target")], vec![masked("initdata.target")]),
+        (vec![etc("imagepuller.service")], vec![masked("imagepuller.service")]),
+        (vec![etc("initdata-read-only.service")], vec![masked("initdata-read-only.service")]),
         (vec![etc(agent)], vec![masked(agent)]),
         // A drop-in: that of the same name does not count.
         (
@@ -630,11 +448,7 @@ fn the_transport_of_vsock_is_there_and_loaded() {
         // The shipped drop-in asks for it, and there is no such unit.
         (vec![module, has_list], false, nobody),
         (vec![module, has_list, load], false, ""),
-        (
-            vec![module, has_list, ("lib/systemd/systemd-udevd", "")],
-            false,
-            "",
-        ),
+        (vec![module, has_list, ("lib/systemd/systemd-udevd", "")], false, ""),
         (vec![module, has_list, ("init", &script)], true, ""),
         (vec![module, has_list, ("init", &without)], true, nobody),
     ]
@@ -642,23 +456,13 @@ fn the_transport_of_vsock_is_there_and_loaded() {
     .enumerate()
     {
         let root = image();
-        files
-            .iter()
-            .for_each(|(path, content)| put(&root, path, content));
+        files.iter().for_each(|(path, content)| put(&root, path, content));
         if *is_script {
             fs::remove_file(root.path().join(&agent_unit)).unwrap();
         }
         let (code, text) = check(&root, &[]);
-        assert_eq!(
-            code,
-            if word.is_empty() { 0 } else { 65 },
-            "row {number}: {text}"
-        );
-        assert_eq!(
-            text.lines().count(),
-            usize::from(!word.is_empty()),
-            "row {number}: {text}"
-        );
+        assert_eq!(code, if word.is_empty() { 0 } else { 65 }, "row {number}: {text}");
+        assert_eq!(text.lines().count(), usize::from(!word.is_empty()), "row {number}: {text}");
         assert!(text.contains(word), "row {number}: {text}");
     }
 }
@@ -677,32 +481,20 @@ fn a_hostile_image_is_not_left_and_hangs_nobody() {
     symlink(outside.path().join("agent"), replace(AGENT)).unwrap();
     mkfifoat(CWD, replace("etc/kata-opa/default-policy.rego"), Mode::RWXU).unwrap();
     symlink("config-6", replace("boot/config-6")).unwrap();
-    symlink(
-        "../../../../../../../../etc",
-        root.path().join("etc/systemd"),
-    )
-    .unwrap();
+    symlink("../../../../../../../../etc", root.path().join("etc/systemd")).unwrap();
     fs::write(root.path().join(SETTINGS), vec![b'#'; 5 << 20]).unwrap();
-    assert!(
-        check(&root, &[])
-            .1
-            .contains("error: /usr/bin/kata-agent: there is no agent")
-    );
+    assert!(check(&root, &[]).1.contains("error: /usr/bin/kata-agent: there is no agent"));
     put(&root, "agent", POLICIES);
     let (code, text) = check(&root, &["--json", "--agent", "agent"]);
     assert_eq!(code, 65);
-    let findings: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let findings: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (subject, word) in [
         ("/etc/kata-opa/default-policy.rego", "not a regular file"),
         (SETTINGS, "more than 4194304 bytes"),
         ("boot/config-6", "symbolic link"),
     ] {
-        let one = findings
-            .iter()
-            .find(|finding| finding["subject"] == subject);
+        let one = findings.iter().find(|finding| finding["subject"] == subject);
         let one = one.unwrap_or_else(|| panic!("{subject}: {text}"));
         assert!(one["text"].as_str().unwrap().contains(word), "{one}");
     }

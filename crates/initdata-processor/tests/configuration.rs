@@ -27,9 +27,8 @@ fn assert_placed(machine: &Machine) {
 
 #[test]
 fn the_configuration_is_for_root_only() {
-    let mut machine = machine()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", &configuration(CONFIGURATION));
+    let mut machine =
+        machine().disk("vda", &initdata(DOCUMENT)).disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
     let size = CONFIGURATION.len();
     let placed = Configuration::Placed { size };
@@ -89,9 +88,7 @@ fn hostile_configuration_disks() {
         (stream(CONFIGURATION.as_bytes()), "inflate"),
         (stream(&bomb), "more than 4194304"),
     ] {
-        let mut machine = machine()
-            .disk("vda", &initdata(DOCUMENT))
-            .disk("vdb", &image);
+        let mut machine = machine().disk("vda", &initdata(DOCUMENT)).disk("vdb", &image);
         let outcome = machine.run(Platform::snp(DOCUMENT));
         assert_eq!(outcome.exit_code(Strict::All), 65, "{expected}");
         assert_eq!(outcome.exit_code(Strict::Never), 0, "{expected}");
@@ -171,19 +168,9 @@ fn a_configuration_that_should_be_there_is_refused_where_it_is_not() {
     // What is on the disk (none: its node is missing), its serial, whether it is expected, and why
     // it is refused.
     for (content, serial, is_expected, words) in [
-        (
-            &zero[..],
-            "",
-            true,
-            "no disk with the magic \"imgpullr\" came within 0 s",
-        ),
+        (&zero[..], "", true, "no disk with the magic \"imgpullr\" came within 0 s"),
         (&[], "", true, "(0 disks could not be read)"),
-        (
-            &zero,
-            "imagepuller\n",
-            false,
-            "whose serial is \"imagepuller\": offset 0: expected a",
-        ),
+        (&zero, "imagepuller\n", false, "whose serial is \"imagepuller\": offset 0: expected a"),
         (&other, "imagepuller", false, "found \"anothers\""),
         (b"", "imagepuller", true, "empty"),
         (b"none", "imagepuller", false, "open the device node"),
@@ -222,9 +209,7 @@ fn what_cannot_be_read_is_reported_and_passed_over() {
     rustix::fs::mkfifoat(rustix::fs::CWD, machine.node("vdc"), rustix::fs::Mode::RWXU).unwrap();
     symlink("/dev/zero", machine.node("vdd")).unwrap();
     // sysfs gives a number, so the node must be that block device.
-    machine = machine
-        .disk("vde", &image)
-        .attribute("vde", "dev", "254:64\n");
+    machine = machine.disk("vde", &image).attribute("vde", "dev", "254:64\n");
     // The node is another device than the one of its name.
     fs::write(machine.node("vdf"), &image).unwrap();
     let elsewhere = "../devices/pci0000:00/0000:00:05.0/virtio1/block/vdz";

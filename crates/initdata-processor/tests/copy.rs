@@ -28,11 +28,7 @@ impl Blank {
             return None;
         };
         let device = fs::read_link(machine.node("vdinitdata")).unwrap();
-        Some(Self {
-            machine,
-            copy,
-            device,
-        })
+        Some(Self { machine, copy, device })
     }
 
     /// What an agent finds, if anything.
@@ -76,14 +72,7 @@ fn privileged_a_device_that_stays_blank_leaves_nothing_to_be_found_later() {
     // A page that a pipe has cannot leave the page cache.
     let (out, into) = pipe().unwrap();
     fcntl_setpipe_size(&into, 64 << 10).unwrap();
-    let taken = splice(
-        &reader,
-        Some(&mut 0),
-        &into,
-        None,
-        4096,
-        SpliceFlags::empty(),
-    );
+    let taken = splice(&reader, Some(&mut 0), &into, None, 4096, SpliceFlags::empty());
     if taken == Err(Errno::INVAL) {
         return skip("this kernel's block devices cannot be spliced");
     }

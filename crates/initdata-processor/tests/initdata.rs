@@ -43,9 +43,8 @@ fn the_announced_document_is_placed() {
 #[test]
 fn another_document_leaves_the_deny_policy_with_the_reason() {
     let other = DOCUMENT.replace("x = 1", "x = 2");
-    let mut machine = Machine::new()
-        .disk("vda", &initdata(&other))
-        .disk("vdb", &configuration(CONFIGURATION));
+    let mut machine =
+        Machine::new().disk("vda", &initdata(&other)).disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::snp(DOCUMENT));
     assert_eq!(outcome.exit_code(Strict::Never), 0);
     assert_eq!(outcome.exit_code(Strict::All), 65);
@@ -113,27 +112,18 @@ fn no_disk_is_fine_only_where_none_was_announced() {
 
 #[test]
 fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
-    for cmdline in [
-        "",
-        "configdev.allow_unverified_initdata=0",
-        "configdev.allow_unverified_initdata",
-    ] {
-        let mut machine = Machine::new()
-            .cmdline(cmdline)
-            .disk("vda", &initdata(DOCUMENT));
+    for cmdline in
+        ["", "configdev.allow_unverified_initdata=0", "configdev.allow_unverified_initdata"]
+    {
+        let mut machine = Machine::new().cmdline(cmdline).disk("vda", &initdata(DOCUMENT));
         let (error, policy) = machine.refused(Platform::none());
         assert!(matches!(error, Error::NoPlatform));
         assert!(policy.contains("no sign of SNP or TDX"));
     }
 
-    let mut machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     let outcome = machine.run(Platform::none());
-    let unverified = Initdata::Placed {
-        entries: 2,
-        verified: false,
-    };
+    let unverified = Initdata::Placed { entries: 2, verified: false };
     assert_eq!(outcome.initdata.unwrap(), unverified);
     assert_placed(&machine);
     assert!(machine.log.contains("warning: no TEE"));
@@ -141,9 +131,8 @@ fn without_a_tee_only_the_kernel_parameter_lets_it_go_on() {
 
     // Nobody was promised anything where nobody sent initdata.
     for cmdline in ["", UNVERIFIED] {
-        let mut machine = Machine::new()
-            .cmdline(cmdline)
-            .disk("vda", &configuration(CONFIGURATION));
+        let mut machine =
+            Machine::new().cmdline(cmdline).disk("vda", &configuration(CONFIGURATION));
         let outcome = machine.run(Platform::none());
         assert_eq!(*outcome.initdata.as_ref().unwrap(), Initdata::Absent);
         assert!(machine.deny_policy().contains("the image's default policy"));
@@ -171,19 +160,12 @@ fn a_disk_that_is_initdata_by_its_serial_only_closes_the_guest() {
     let platforms = [Platform::none, || Platform::announces(&[], 32)];
     for (content, serial, words) in [
         (Some(&b""[..]), "initdata", "empty"),
-        (
-            Some(&[0; 512][..]),
-            "initdata\n",
-            "expected a magic, found none",
-        ),
+        (Some(&[0; 512][..]), "initdata\n", "expected a magic, found none"),
         (Some(&other), "initdata", "a magic of this program"),
         (None, "initdata", "open the device node"),
         (None, "initdata2", ""),
     ] {
-        for (platform, allow) in platforms
-            .iter()
-            .flat_map(|one| [(one, ""), (one, UNVERIFIED)])
-        {
+        for (platform, allow) in platforms.iter().flat_map(|one| [(one, ""), (one, UNVERIFIED)]) {
             let mut machine = Machine::new()
                 .cmdline(allow)
                 .disk("vda", content.unwrap_or(&good))
@@ -193,11 +175,7 @@ fn a_disk_that_is_initdata_by_its_serial_only_closes_the_guest() {
             }
             let outcome = machine.run(platform());
             let policy = machine.deny_policy();
-            assert_eq!(
-                outcome.initdata.is_err(),
-                !words.is_empty(),
-                "{words}: {policy}"
-            );
+            assert_eq!(outcome.initdata.is_err(), !words.is_empty(), "{words}: {policy}");
             assert!(policy.contains(words), "{words}: {policy}");
         }
     }
@@ -212,10 +190,7 @@ fn initdata_that_is_expected_by_name_has_to_come() {
         ("configdev.expect=imagepuller,initdata", None),
         ("", Some("initdata")),
     ] {
-        for (platform, allow) in platforms
-            .iter()
-            .flat_map(|one| [(one, ""), (one, UNVERIFIED)])
-        {
+        for (platform, allow) in platforms.iter().flat_map(|one| [(one, ""), (one, UNVERIFIED)]) {
             let mut machine = Machine::new().cmdline(&format!("{parameter} {allow}"));
             machine.options.expect.extend(expect.map(str::to_owned));
             let (error, policy) = machine.refused(platform());
@@ -227,16 +202,12 @@ fn initdata_that_is_expected_by_name_has_to_come() {
 
 #[test]
 fn beside_a_tee_the_kernel_parameter_has_no_effect() {
-    let mut machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     let error = machine.refused(Platform::snp("another document")).0;
     assert!(matches!(error, Error::Mismatch { .. }));
 
     // A TEE whose driver gives no report is still a TEE: here its node is a plain file.
-    let machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     std::fs::write(machine.node("sev-guest"), "").unwrap();
     let mut sink = Vec::new();
     let mut journal = Journal::new(&mut sink, Log::Stderr, false);
@@ -250,9 +221,8 @@ fn beside_a_tee_the_kernel_parameter_has_no_effect() {
 #[test]
 fn two_initdata_disks_are_refused_even_if_one_is_right() {
     for (name, document) in [("sda", "another"), ("sdb", DOCUMENT)] {
-        let mut machine = Machine::new()
-            .disk("vda", &initdata(DOCUMENT))
-            .disk(name, &initdata(document));
+        let mut machine =
+            Machine::new().disk("vda", &initdata(DOCUMENT)).disk(name, &initdata(document));
         let (error, policy) = machine.refused(Platform::snp(DOCUMENT));
         assert!(matches!(error, Error::SeveralDisks { .. }));
         assert!(policy.contains(&format!("{name}, vda carry the same magic")));
@@ -346,9 +316,8 @@ fn a_magic_elsewhere_is_no_initdata() {
 
 #[test]
 fn a_failure_replaces_what_an_earlier_run_placed() {
-    let mut machine = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", &configuration(CONFIGURATION));
+    let mut machine =
+        Machine::new().disk("vda", &initdata(DOCUMENT)).disk("vdb", &configuration(CONFIGURATION));
     machine.run(Platform::snp(DOCUMENT)).initdata.unwrap();
     assert!(machine.insecure().unwrap().contains_key("imagepuller.toml"));
     machine.refused(Platform::snp("other"));
@@ -391,11 +360,7 @@ fn disks_with_initdata_are_taken_away_from_the_agent() {
         let log = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(65), "{log}");
         assert!(log.contains("away from the agent: 7 ("), "{log}");
-        assert_eq!(
-            nodes(&machine),
-            [".initdata", "link", "vdb", "vdc"],
-            "{log}"
-        );
+        assert_eq!(nodes(&machine), [".initdata", "link", "vdb", "vdc"], "{log}");
     }
     let mut refused = machine();
     refused.refused(Platform::snp("another"));
@@ -445,12 +410,7 @@ fn no_list_of_disks_fails_closed() {
     std::fs::remove_dir(&machine.options.paths.block).unwrap();
     let error = machine.refused(Platform::none()).0;
     assert!(matches!(error, Error::List(..)));
-    assert!(
-        machine
-            .insecure()
-            .unwrap()
-            .contains_key("imagepuller.error")
-    );
+    assert!(machine.insecure().unwrap().contains_key("imagepuller.error"));
 }
 
 /// Where a disk did not answer, all nodes were taken away, and no later run brought them back: a

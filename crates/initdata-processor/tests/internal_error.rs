@@ -32,9 +32,8 @@ impl Evidence for Broken {
 #[test]
 fn a_panic_ends_in_the_deny_policy() {
     bug::hide_messages();
-    let machine = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", &configuration(CONFIGURATION));
+    let machine =
+        Machine::new().disk("vda", &initdata(DOCUMENT)).disk("vdb", &configuration(CONFIGURATION));
     let mut sink = Vec::new();
     let outcome = run_on(
         || Ok(Some(Box::new(Broken))),
@@ -85,15 +84,9 @@ fn a_late_panic_takes_back_what_was_placed() {
         .cmdline(UNVERIFIED)
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
-    let mut sink = Fragile {
-        text: Vec::new(),
-        broken: false,
-    };
-    let outcome = run_on(
-        || Ok(None),
-        &machine.options,
-        &mut Journal::new(&mut sink, Log::Stderr, false),
-    );
+    let mut sink = Fragile { text: Vec::new(), broken: false };
+    let outcome =
+        run_on(|| Ok(None), &machine.options, &mut Journal::new(&mut sink, Log::Stderr, false));
     assert!(sink.broken, "both were in place");
     assert_eq!(outcome.exit_code(Strict::Never), 70);
     assert!(machine.deny_policy().contains("internal error at "));
@@ -104,11 +97,7 @@ fn a_late_panic_takes_back_what_was_placed() {
 /// The first test once more, in a process of its own.
 fn again(stderr: Stdio) -> Output {
     Command::new(env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "internal_error::a_panic_ends_in_the_deny_policy",
-            "--nocapture",
-        ])
+        .args(["--exact", "internal_error::a_panic_ends_in_the_deny_policy", "--nocapture"])
         .stderr(stderr)
         .output()
         .unwrap()
@@ -119,10 +108,8 @@ fn a_panic_prints_its_place_and_not_its_message() {
     let output = again(Stdio::piped());
     assert!(output.status.success(), "{output:?}");
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let line = format!(
-        "initdata-processor: internal error at {}:{LINE}: please report it\n",
-        file!()
-    );
+    let line =
+        format!("initdata-processor: internal error at {}:{LINE}: please report it\n", file!());
     assert!(stderr.contains(&line), "{stderr}");
     assert!(!stderr.contains("c2VjcmV0"), "{stderr}");
 }

@@ -74,11 +74,7 @@ fn exit_codes_of_the_outcomes() {
 
 #[test]
 fn a_tee_without_its_driver_is_not_overruled_by_the_kernel_parameter() {
-    let with_disk = || {
-        Machine::new()
-            .cmdline(UNVERIFIED)
-            .disk("vda", &initdata(DOCUMENT))
-    };
+    let with_disk = || Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     // A host that hides the driver can leave out the disk as well.
     for machine in [with_disk, Machine::new] {
         let (tdx, snp, unknown) = (machine(), machine(), machine());
@@ -109,18 +105,13 @@ impl Loop {
             .output()
             .ok()?;
         let node = String::from_utf8(output.stdout).ok()?;
-        output
-            .status
-            .success()
-            .then(|| Self(node.trim().trim_start_matches("/dev/").to_owned()))
+        output.status.success().then(|| Self(node.trim().trim_start_matches("/dev/").to_owned()))
     }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .args(["--detach", &format!("/dev/{}", self.0)])
-            .status();
+        let _ = Command::new("losetup").args(["--detach", &format!("/dev/{}", self.0)]).status();
     }
 }
 
@@ -133,20 +124,14 @@ fn show(machine: &Machine, device: &Loop) {
 fn show_as(machine: &Machine, device: &Loop, other: &Loop) {
     let Loop(name) = device;
     let paths = &machine.options.paths;
-    symlink(
-        format!("../devices/virtual/block/{name}"),
-        paths.block.join(name),
-    )
-    .unwrap();
+    symlink(format!("../devices/virtual/block/{name}"), paths.block.join(name)).unwrap();
     let number = |of: &Loop| fs::metadata(Path::new("/dev").join(&of.0)).unwrap().rdev();
     for of in [device, other] {
         let number = number(of);
         let by_number = format!("{}:{}", major(number), minor(number));
         // As the kernel has it; both tests' devices may be there already.
-        let _ = symlink(
-            format!("../../devices/virtual/block/{}", of.0),
-            paths.numbers.join(by_number),
-        );
+        let _ =
+            symlink(format!("../../devices/virtual/block/{}", of.0), paths.numbers.join(by_number));
     }
     let number = number(other);
     let node = machine.node(name);

@@ -69,12 +69,7 @@ fn a_disk_that_was_refused_at_boot_can_be_mended() {
     let machine = running();
     fs::write(machine.node("vdb"), &configuration(CONFIGURATION)[..16]).unwrap();
     program(&machine, &[]);
-    assert!(
-        machine
-            .insecure()
-            .unwrap()
-            .contains_key("imagepuller.error")
-    );
+    assert!(machine.insecure().unwrap().contains_key("imagepuller.error"));
     fs::write(machine.node("vdb"), configuration(CONFIGURATION)).unwrap();
     assert_eq!(refresh(&machine).1, "replaced");
     let files = machine.insecure().unwrap();
@@ -112,30 +107,10 @@ fn what_cannot_be_used_leaves_the_file_as_it_is() {
 fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
     let other = configuration("[extra-env]\n");
     for (story, at_boot, then, expected) in [
-        (
-            "a second disk is ignored",
-            Some("1"),
-            "1",
-            (Some(0), "unchanged", ""),
-        ),
-        (
-            "no disk at boot",
-            None,
-            "1",
-            (Some(69), "", "at boot there was no read-only disk"),
-        ),
-        (
-            "writable at boot",
-            Some("0"),
-            "1",
-            (Some(69), "", "at boot there was no read-only disk"),
-        ),
-        (
-            "writable later",
-            Some("1"),
-            "0",
-            (Some(65), "", "vdb is writable now"),
-        ),
+        ("a second disk is ignored", Some("1"), "1", (Some(0), "unchanged", "")),
+        ("no disk at boot", None, "1", (Some(69), "", "at boot there was no read-only disk")),
+        ("writable at boot", Some("0"), "1", (Some(69), "", "at boot there was no read-only disk")),
+        ("writable later", Some("1"), "0", (Some(65), "", "vdb is writable now")),
     ] {
         let mut machine = Machine::new().cmdline(UNVERIFIED);
         if let Some(read_only) = at_boot {
@@ -156,11 +131,7 @@ fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
             fs::write(machine.options.paths.block.join("vdb/ro"), then).unwrap();
         }
         let (code, word, log) = refresh(&machine);
-        assert_eq!(
-            (code, word.as_str()),
-            (expected.0, expected.1),
-            "{story}: {log}"
-        );
+        assert_eq!((code, word.as_str()), (expected.0, expected.1), "{story}: {log}");
         assert!(log.contains(expected.2), "{story}: {log}");
         assert_eq!(machine.insecure().unwrap(), before, "{story}");
     }
@@ -168,9 +139,8 @@ fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
 
 #[test]
 fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
-    let machine = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", &configuration(CONFIGURATION));
+    let machine =
+        Machine::new().disk("vda", &initdata(DOCUMENT)).disk("vdb", &configuration(CONFIGURATION));
     let (code, _, log) = refresh(&machine);
     assert_eq!(code, Some(65));
     assert!(log.contains("has not run in this guest"), "{log}");
@@ -199,10 +169,7 @@ fn a_run_that_refuses_meanwhile_has_the_last_word() {
         let start = Instant::now();
         while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
             flock(&directory, FlockOperation::Unlock).unwrap();
-            assert!(
-                start.elapsed() < Duration::from_secs(60),
-                "nobody refreshes"
-            );
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody refreshes");
             thread::sleep(Duration::from_millis(1));
         }
         drop(directory);
@@ -267,10 +234,7 @@ fn a_lock_that_does_not_become_free_ends_a_run_with_a_reason() {
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains("it has not ended after 5 s"), "{log}");
     let policy = machine.deny_policy();
-    assert!(
-        policy.contains("wait for another run or refresh"),
-        "{policy}"
-    );
+    assert!(policy.contains("wait for another run or refresh"), "{policy}");
 }
 
 #[test]
@@ -290,9 +254,7 @@ fn a_watcher_notices_a_new_document_by_itself_and_when_it_is_asked() {
         .arg(machine.path())
         .spawn()
         .unwrap();
-    let socket = machine
-        .path()
-        .join("run/initdata-processor/imagepuller.socket");
+    let socket = machine.path().join("run/initdata-processor/imagepuller.socket");
     let ask = || {
         let mut word = String::new();
         let mut stream = UnixStream::connect(&socket)?;

@@ -51,10 +51,7 @@ fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Errno> {
 
 #[test]
 fn inside_only_disks_can_be_read_and_only_results_written() {
-    let machine = Machine::new()
-        .disk("vda", &initdata(DOCUMENT))
-        .disk("vdb", b"")
-        .disk("vdc", b"");
+    let machine = Machine::new().disk("vda", &initdata(DOCUMENT)).disk("vdb", b"").disk("vdc", b"");
     let run = machine.path().join("run");
     for directory in ["systemd", "empty"] {
         fs::create_dir(run.join(directory)).unwrap();
@@ -85,32 +82,19 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
         // What the work takes.
         let disk = open(paths.dev.join("vda"), OFlags::RDONLY).unwrap();
         measured.refuse("a reason").unwrap();
-        insecure
-            .store(&settings.files[0], CONFIGURATION.as_bytes())
-            .unwrap();
+        insecure.store(&settings.files[0], CONFIGURATION.as_bytes()).unwrap();
         measured.refuse("another").unwrap();
         assert!(notify.send(b"READY=1").is_ok());
         unlinkat(CWD, paths.dev.join("vdb"), AtFlags::empty()).unwrap();
 
-        by_calls(rustix::net::sendto(
-            &notify,
-            b"x",
-            SendFlags::empty(),
-            &other,
-        ));
+        by_calls(rustix::net::sendto(&notify, b"x", SendFlags::empty(), &other));
         by_calls(fchmod(&disk, Mode::from_raw_mode(0o4755)));
         by_calls(rustix::fs::fchown(&disk, None, None));
         by_calls(rustix::io::ioctl_fionbio(&notify, true));
         by_calls(rustix::fs::fcntl_setfl(&notify, OFlags::ASYNC));
         by_calls(mkdirat(CWD, run.join("measured-cfg/x"), Mode::RWXU));
         by_calls(symlinkat("/", CWD, run.join("measured-cfg/x")));
-        by_calls(linkat(
-            CWD,
-            paths.dev.join("vda"),
-            CWD,
-            run.join("x"),
-            AtFlags::empty(),
-        ));
+        by_calls(linkat(CWD, paths.dev.join("vda"), CWD, run.join("x"), AtFlags::empty()));
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap();
         by_calls(Command::new("/bin/true").spawn().map_err(errno));
         by_calls(TcpListener::bind("127.0.0.1:0").map_err(errno));
@@ -131,10 +115,7 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
         by_files(open(run.join("systemd/unit"), OFlags::RDONLY));
         by_files(open(run.join("systemd/unit"), OFlags::WRONLY));
         by_files(open(run.join("new"), OFlags::WRONLY | OFlags::CREATE));
-        by_files(open(
-            run.join("systemd/new"),
-            OFlags::WRONLY | OFlags::CREATE,
-        ));
+        by_files(open(run.join("systemd/new"), OFlags::WRONLY | OFlags::CREATE));
         by_files(unlinkat(CWD, run.join("systemd/unit"), AtFlags::empty()));
         by_files(unlinkat(CWD, run.join("empty"), AtFlags::REMOVEDIR));
         // A directory that may be written must not take another's name, nor another come in its
@@ -164,12 +145,7 @@ struct Running(Child);
 impl Running {
     fn start(machine: &Machine, arguments: &[&str]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-            .args([
-                "--root",
-                machine.path().to_str().unwrap(),
-                "--strict-exit",
-                "-v",
-            ])
+            .args(["--root", machine.path().to_str().unwrap(), "--strict-exit", "-v"])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -285,9 +261,7 @@ fn a_killed_program_leaves_a_closed_guest_and_the_next_run_opens_it() {
 
 #[test]
 fn a_worker_that_dies_leaves_a_refusal_with_that_reason_and_no_disk() {
-    let machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     let mut running = Running::start(&machine, &["--wait", "60", "--expect", "imagepuller"]);
     running.status();
     let worker = i32::try_from(running.worker().unwrap()).unwrap();
@@ -295,25 +269,17 @@ fn a_worker_that_dies_leaves_a_refusal_with_that_reason_and_no_disk() {
     let (code, log) = running.finish();
     assert_eq!(code, Some(65), "{log}");
     let policy = machine.deny_policy();
-    assert!(
-        policy.contains("in a process of its own: unexpected end of file"),
-        "{policy}"
-    );
+    assert!(policy.contains("in a process of its own: unexpected end of file"), "{policy}");
     assert!(!machine.node("vda").exists());
 }
 
 #[test]
 fn a_disk_that_never_comes_ends_the_wait() {
-    let machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     let (code, log) =
         Running::start(&machine, &["--wait", "1", "--expect", "imagepuller"]).finish();
     assert_eq!(code, Some(65), "{log}");
-    assert!(
-        log.contains("magic \"imgpullr\" did not appear within 1 s"),
-        "{log}"
-    );
+    assert!(log.contains("magic \"imgpullr\" did not appear within 1 s"), "{log}");
     let error = &machine.insecure().unwrap()["imagepuller.error"];
     assert!(error.contains("came within 1 s"), "{error}");
 
@@ -364,10 +330,7 @@ fn the_kernels_log_gets_whole_lines() {
     let (code, log) = Running::start(&machine, &["--log", "kmsg"]).finish();
     assert_eq!((code, log.as_str()), (Some(65), ""));
     let lines = fs::read_to_string(machine.node("kmsg")).unwrap();
-    assert!(
-        lines.contains("<3>initdata-processor: error: initdata refused: "),
-        "{lines}"
-    );
+    assert!(lines.contains("<3>initdata-processor: error: initdata refused: "), "{lines}");
     fs::remove_file(machine.node("kmsg")).unwrap();
     let (code, log) = Running::start(&machine, &["--log", "kmsg"]).finish();
     assert_eq!(code, Some(65));

@@ -39,10 +39,7 @@ fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
         .iter()
         .map(|configured| (configured.name.as_str(), configured.result.is_ok()))
         .collect();
-    assert_eq!(
-        results,
-        [("imagepuller", true), ("proxy", false), ("ntp", true)]
-    );
+    assert_eq!(results, [("imagepuller", true), ("proxy", false), ("ntp", true)]);
     let files = machine.insecure().unwrap();
     assert_eq!(files.len(), 3, "{files:?}");
     assert_eq!(files["ntp.conf"], "server ntp.corp");
@@ -126,18 +123,13 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
         with_settings("owner = \"1234:4321\"\n").disk("vda", &configuration(CONFIGURATION));
     let owners = || -> BTreeMap<String, (u32, u32, u32)> {
         let directory = machine.path().join("run/insecure-cfg");
-        let entries = fs::read_dir(&directory)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
+        let entries = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path());
         entries
             .chain([directory.clone()])
             .map(|path| {
                 let metadata = path.metadata().unwrap();
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                (
-                    name,
-                    (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777),
-                )
+                (name, (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777))
             })
             .collect()
     };
@@ -154,10 +146,7 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
         assert_eq!(owners(), expected.into());
         fs::write(machine.node("vda"), configuration("[registries]\n")).unwrap();
     }
-    assert_eq!(
-        machine.insecure().unwrap()["imagepuller.toml"],
-        "[registries]\n"
-    );
+    assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
 }
 
 #[test]
@@ -168,11 +157,7 @@ fn katas_layout_holds_what_its_components_look_for() {
     let place = machine.path().join("run/confidential-containers/initdata");
     let files = || machine::files(&place).unwrap();
     machine.run(Platform::snp(&whole)).initdata.unwrap();
-    let expected = [
-        ("aa.toml", "x = 1"),
-        ("cdh.toml", "y = 2"),
-        ("initdata.toml", whole.as_str()),
-    ];
+    let expected = [("aa.toml", "x = 1"), ("cdh.toml", "y = 2"), ("initdata.toml", whole.as_str())];
     let expected = expected.map(|(name, content)| (name.to_owned(), content.to_owned()));
     assert_eq!(files(), expected.into());
     assert_eq!(machine.measured().unwrap().len(), 3);
@@ -208,9 +193,7 @@ fn katas_layout_holds_what_its_components_look_for() {
 
 #[test]
 fn no_such_layout_unless_asked_for() {
-    let mut machine = Machine::new()
-        .cmdline(UNVERIFIED)
-        .disk("vda", &initdata(DOCUMENT));
+    let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
     let outcome = machine.run(Platform::none());
     assert_eq!(*puller(&outcome).as_ref().unwrap(), Configuration::Absent);
     let place = machine.path().join("run/confidential-containers/initdata");
@@ -262,10 +245,7 @@ fn only_where_initdata_is_accepted_the_agents_own_directory_is_left_to_it() {
     fs::write(parent.join("initdata/initdata.toml"), DOCUMENT).unwrap();
     // The program itself, in its sandbox.
     let machine = machine.plug("vda", b"initdata, and no length");
-    assert_eq!(
-        program(&machine, &["--strict-exit"]).status.code(),
-        Some(65)
-    );
+    assert_eq!(program(&machine, &["--strict-exit"]).status.code(), Some(65));
     closed(&machine);
     let machine = machine.plug("vda", &initdata(DOCUMENT));
     let output = program(&machine, &["--strict-exit"]);

@@ -86,9 +86,7 @@ impl Field {
     /// verified.
     #[must_use]
     pub fn announces(&self, document: &[u8]) -> Option<Algorithm> {
-        Algorithm::ALL
-            .into_iter()
-            .find(|algorithm| self.holds(&algorithm.digest(document)))
+        Algorithm::ALL.into_iter().find(|algorithm| self.holds(&algorithm.digest(document)))
     }
 }
 
@@ -158,10 +156,7 @@ mod tests {
     #[test]
     fn a_zero_or_empty_field_announces_no_document() {
         for size in place::ALL.map(|place| place.bytes).into_iter().chain([0]) {
-            let field = Field {
-                name: "test",
-                bytes: vec![0; size],
-            };
+            let field = Field { name: "test", bytes: vec![0; size] };
             assert!(field.is_zero());
             assert_eq!(field.announces(b""), None);
             assert!(!field.holds(&[]));

@@ -160,11 +160,7 @@ impl Reader {
         let data = self.data(&mut table);
         version?;
         let unknown_keys = table.rest().take(MAX_UNKNOWN_KEYS).map(|field| field.path);
-        Some(Document {
-            algorithm: algorithm?,
-            data: data?,
-            unknown_keys: unknown_keys.collect(),
-        })
+        Some(Document { algorithm: algorithm?, data: data?, unknown_keys: unknown_keys.collect() })
     }
 
     fn version(&mut self, table: &mut Table<'_, '_>) -> Option<()> {
@@ -225,15 +221,11 @@ impl Reader {
     }
 
     fn take<'t, 'i>(&mut self, table: &mut Table<'t, 'i>, key: &str) -> Option<Field<'t, 'i>> {
-        table
-            .take(key)
-            .or_else(|| self.refuse(None, key, Rule::Missing))
+        table.take(key).or_else(|| self.refuse(None, key, Rule::Missing))
     }
 
     fn typed<T>(&mut self, field: &Field<'_, '_>, value: Result<T, WrongType>) -> Option<T> {
-        value
-            .map_err(|error| self.refuse_field::<T>(field, Rule::Type(error)))
-            .ok()
+        value.map_err(|error| self.refuse_field::<T>(field, Rule::Type(error))).ok()
     }
 
     fn refuse_field<T>(&mut self, field: &Field<'_, '_>, rule: Rule) -> Option<T> {

@@ -15,28 +15,16 @@ pub struct Place {
 }
 
 /// AMD SEV-SNP.
-pub const SNP: Place = Place {
-    name: "SNP HOSTDATA",
-    bytes: 32,
-};
+pub const SNP: Place = Place { name: "SNP HOSTDATA", bytes: 32 };
 
 /// Intel TDX.
-pub const TDX: Place = Place {
-    name: "TDX MRCONFIGID",
-    bytes: 48,
-};
+pub const TDX: Place = Place { name: "TDX MRCONFIGID", bytes: 48 };
 
 /// Arm CCA.
-pub const CCA: Place = Place {
-    name: "CCA personalization value",
-    bytes: 64,
-};
+pub const CCA: Place = Place { name: "CCA personalization value", bytes: 64 };
 
 /// IBM Secure Execution.
-pub const SE: Place = Place {
-    name: "SE user data",
-    bytes: 256,
-};
+pub const SE: Place = Place { name: "SE user data", bytes: 256 };
 
 /// All of them.
 pub const ALL: [Place; 4] = [SNP, TDX, CCA, SE];
@@ -47,10 +35,7 @@ impl Place {
     pub fn filled(self, digest: &[u8]) -> Field {
         let mut bytes = digest.to_vec();
         bytes.resize(self.bytes, 0);
-        Field {
-            name: self.name,
-            bytes,
-        }
+        Field { name: self.name, bytes }
     }
 }
 

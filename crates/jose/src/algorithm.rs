@@ -178,9 +178,7 @@ pub(crate) fn shown(name: &str) -> &'static str {
         return encryption.name();
     }
     let mut known = UNSUPPORTED.split(' ').chain(["ES256"]);
-    known
-        .find(|known| *known == name)
-        .unwrap_or("an unknown algorithm")
+    known.find(|known| *known == name).unwrap_or("an unknown algorithm")
 }
 
 #[cfg(test)]
@@ -194,10 +192,7 @@ mod tests {
             assert_eq!(shown(algorithm.name()), algorithm.name());
         }
         for encryption in ContentEncryption::ALL {
-            assert_eq!(
-                ContentEncryption::from_name(encryption.name()),
-                Some(encryption)
-            );
+            assert_eq!(ContentEncryption::from_name(encryption.name()), Some(encryption));
         }
         for name in UNSUPPORTED.split(' ') {
             assert_eq!(KeyAlgorithm::from_name(name), None);

@@ -32,9 +32,8 @@ fn public_half(key: &[u8]) -> Option<Vec<u8>> {
         &ECDSA_P384_SHA384_ASN1_SIGNING,
         &ECDSA_P521_SHA512_ASN1_SIGNING,
     ];
-    let pair = curves
-        .into_iter()
-        .find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, key).ok())?;
+    let pair =
+        curves.into_iter().find_map(|curve| EcdsaKeyPair::from_private_key_der(curve, key).ok())?;
     Some(pair.public_key().as_ref().to_vec())
 }
 
@@ -50,11 +49,7 @@ mod tests {
 
     #[test]
     fn a_key_belongs_to_its_own_certificate_only() {
-        let algorithms = [
-            &PKCS_ECDSA_P256_SHA256,
-            &PKCS_ECDSA_P384_SHA384,
-            &PKCS_ED25519,
-        ];
+        let algorithms = [&PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519];
         let pairs = algorithms.map(|algorithm| {
             [(); 2].map(|()| {
                 let key = KeyPair::generate_for(algorithm).unwrap();

@@ -15,10 +15,7 @@ const MAX_VALUES: usize = 4096;
 ///
 /// Words that fit after "it" or "its header", never with a part of the text.
 pub(crate) fn object(text: &[u8]) -> Result<Object<'_>, &'static str> {
-    let limits = Limits {
-        values: MAX_VALUES,
-        ..Limits::of_bytes(text.len())
-    };
+    let limits = Limits { values: MAX_VALUES, ..Limits::of_bytes(text.len()) };
     json::read_object(text, limits, Duplicates::Refused).map_err(|error| match error.rule {
         JsonRule::NotObject => "is not a JSON object",
         JsonRule::Twice(_) => "has a JSON member twice",
@@ -46,10 +43,7 @@ mod tests {
         let many = format!("{{\"a\":[{}0]}}", "0,".repeat(MAX_VALUES));
         for (text, want) in [
             (r#"{"a":1,"a":1}"#, "has a JSON member twice"),
-            (
-                r#"{"x":[{"a":"","b":1,"a":""}]}"#,
-                "has a JSON member twice",
-            ),
+            (r#"{"x":[{"a":"","b":1,"a":""}]}"#, "has a JSON member twice"),
             ("[]", "is not a JSON object"),
             ("\"{}\"", "is not a JSON object"),
             ("null", "is not a JSON object"),

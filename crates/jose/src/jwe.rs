@@ -76,11 +76,7 @@ impl Jwe {
         let Some(encryption) = encryption.filter(|_| !recipients.is_empty()) else {
             return Err(JweError::KeyAlgorithm(list(unsupported)));
         };
-        Ok(Self {
-            content: members.content(encryption)?,
-            recipients,
-            unsupported,
-        })
+        Ok(Self { content: members.content(encryption)?, recipients, unsupported })
     }
 
     /// How many recipients it may be opened as; those whose algorithms are not supported are not
@@ -134,21 +130,13 @@ impl Jwe {
 
     fn no_key(&self, keys: &[PrivateKey]) -> JweError {
         let supported = self.recipients.iter().map(Recipient::describe);
-        let others = self
-            .unsupported
-            .iter()
-            .map(|name| format!("{name} (not supported)"));
+        let others = self.unsupported.iter().map(|name| format!("{name} (not supported)"));
         let mut counts = BTreeMap::new();
         for key in keys {
             *counts.entry(key.describe()).or_insert(0_usize) += 1;
         }
-        let had = counts
-            .into_iter()
-            .map(|(kind, count)| format!("{count} of {kind}"));
-        JweError::NoKey {
-            wanted: list(supported.chain(others)),
-            had: list(had),
-        }
+        let had = counts.into_iter().map(|(kind, count)| format!("{count} of {kind}"));
+        JweError::NoKey { wanted: list(supported.chain(others)), had: list(had) }
     }
 }
 

@@ -114,9 +114,8 @@ impl Jws {
             return Err(form());
         }
         let decode = |part| {
-            json::base64url(part).ok_or(JwsError::Malformed(
-                "has a part that is not base64url without padding",
-            ))
+            json::base64url(part)
+                .ok_or(JwsError::Malformed("has a part that is not base64url without padding"))
         };
         let header = decode(header)?;
         let header = json::object(&header).map_err(|_| {
@@ -141,9 +140,7 @@ impl Jws {
         };
         let signature = decode(signature)?;
         if signature.len() != 64 {
-            return Err(JwsError::Malformed(
-                "has a signature of another length than 64 bytes",
-            ));
+            return Err(JwsError::Malformed("has a signature of another length than 64 bytes"));
         }
         Ok(Self {
             kid,

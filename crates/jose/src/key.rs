@@ -34,10 +34,7 @@ pub struct PrivateKey {
 
 pub(crate) enum Kind {
     Rsa(OaepPrivateDecryptingKey),
-    Ec {
-        curve: Curve,
-        key: agreement::PrivateKey,
-    },
+    Ec { curve: Curve, key: agreement::PrivateKey },
 }
 
 /// Why bytes are not a usable private key. The words fit after "failed to read the key: " and
@@ -154,10 +151,7 @@ impl PrivateKey {
         let curve = Curve::P256;
         let key = agreement::PrivateKey::generate(curve.agreement());
         Ok(Self {
-            kind: Kind::Ec {
-                curve,
-                key: key.map_err(|_| KeyError::NoRandomness)?,
-            },
+            kind: Kind::Ec { curve, key: key.map_err(|_| KeyError::NoRandomness)? },
             algorithm: Some(KeyAlgorithm::EcdhEsA256Kw),
         })
     }
@@ -211,10 +205,7 @@ impl PrivateKey {
 
 impl From<Kind> for PrivateKey {
     fn from(kind: Kind) -> Self {
-        Self {
-            kind,
-            algorithm: None,
-        }
+        Self { kind, algorithm: None }
     }
 }
 

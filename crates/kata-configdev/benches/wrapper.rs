@@ -43,12 +43,7 @@ impl Contestant {
             .args(Vector::read("go-snp-initdata").unwrap().arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        Self {
-            name,
-            command,
-            wall: Vec::new(),
-            cpu: Vec::new(),
-        }
+        Self { name, command, wall: Vec::new(), cpu: Vec::new() }
     }
 
     fn run(&mut self) {
@@ -121,9 +116,7 @@ fn main() {
             node.write("document.toml", &text);
             (name, node)
         });
-    nodes[0]
-        .1
-        .write("shell", format!("#!/bin/sh\nexec {NOTHING} \"$@\"\n"));
+    nodes[0].1.write("shell", format!("#!/bin/sh\nexec {NOTHING} \"$@\"\n"));
     nodes[0].1.set_mode("shell", 0o700);
     // A copy, as an installed one is: what the linker wrote piecemeal lies in the page cache in
     // single pages, and every start pays for that.
@@ -176,8 +169,5 @@ fn main() {
             cpu - direct_cpu
         );
     }
-    println!(
-        "refusal: answered on the monitor after {:.3}",
-        median(&mut answers)
-    );
+    println!("refusal: answered on the monitor after {:.3}", median(&mut answers));
 }

@@ -152,12 +152,9 @@ fn carry(
 ) -> Result<Carrier, SandboxError> {
     Ok(match settings.transport {
         Transport::Memory => Carrier::Memory(in_memory(image)?),
-        Transport::File => Carrier::File(shared_image::put(
-            &settings.run_root,
-            sandbox,
-            magic,
-            image,
-        )?),
+        Transport::File => {
+            Carrier::File(shared_image::put(&settings.run_root, sandbox, magic, image)?)
+        }
         Transport::Loop => {
             let backing = in_memory(image)?;
             Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(SandboxError::LoopDevice)?)

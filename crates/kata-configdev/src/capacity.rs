@@ -184,11 +184,7 @@ mod tests {
             (asked, Transport::File, 512, 4096),
             (asked, Transport::VhostUser, 4608, 4608),
         ] {
-            assert_eq!(
-                size(asked, transport, bytes),
-                expected,
-                "{transport:?} {bytes}"
-            );
+            assert_eq!(size(asked, transport, bytes), expected, "{transport:?} {bytes}");
         }
     }
 

@@ -329,9 +329,8 @@ fn of_node_or_instead(
 fn of_node(view: View<'_>, path: &Path) -> Result<DocumentFile, ChoiceError> {
     let path = resolve_by(view, path)?;
     let opened = view.seen(&path).and_then(|seen| HostFile::open(&seen));
-    let text = opened
-        .and_then(read_document)
-        .map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
+    let text =
+        opened.and_then(read_document).map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
     Ok(DocumentFile::of_node(&path, text))
 }
 
@@ -345,11 +344,7 @@ pub fn resolve(path: &Path) -> Result<PathBuf, ChoiceError> {
 }
 
 fn resolve_by(view: View<'_>, path: &Path) -> Result<PathBuf, ChoiceError> {
-    view.resolve(path)
-        .map_err(|fault| ChoiceError::NodePattern {
-            pattern: path.into(),
-            fault,
-        })
+    view.resolve(path).map_err(|fault| ChoiceError::NodePattern { pattern: path.into(), fault })
 }
 
 fn read_document(file: HostFile) -> Result<DocumentText, FileFault> {

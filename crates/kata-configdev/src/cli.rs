@@ -126,12 +126,7 @@ The image attached by hand:
 )]
 struct Pack {
     /// The document.
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "magic",
-        conflicts_with = "magic"
-    )]
+    #[arg(long, value_name = "FILE", required_unless_present = "magic", conflicts_with = "magic")]
     config: Option<PathBuf>,
     /// The magic of another disk than the document's: eight visible ASCII characters.
     #[arg(long, value_name = "MAGIC", requires = "file")]
@@ -191,13 +186,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::New(arguments) => new::run(&arguments, &mut stdout),
         Command::Check(arguments) => check::run(&arguments, &mut stdout),
-        Command::Pack(Pack {
-            config,
-            magic,
-            file,
-            output,
-            json,
-        }) => {
+        Command::Pack(Pack { config, magic, file, output, json }) => {
             // The command line lets one of the two through.
             let source = config.or(file).unwrap_or_default();
             pack::run(&source, magic, &output, json, &mut stdout)

@@ -78,10 +78,7 @@ impl Device {
     /// the disk as it uses Kata's own. One queue: the guest reads a few sectors once, and QEMU
     /// would otherwise make one for each virtual CPU.
     fn properties(self, name: &str) -> String {
-        let bus = self
-            .bus
-            .map(|bus| format!(",bus={bus}"))
-            .unwrap_or_default();
+        let bus = self.bus.map(|bus| format!(",bus={bus}")).unwrap_or_default();
         format!(
             "{},id={name},drive={name},serial={name},config-wce=off,num-queues=1{bus}",
             self.driver
@@ -124,13 +121,7 @@ impl Disk {
     }
 
     fn new(source: Source, device: Device) -> Self {
-        Self {
-            source,
-            device,
-            name: NAME.to_owned(),
-            set: FD_SET,
-            hold: None,
-        }
+        Self { source, device, name: NAME.to_owned(), set: FD_SET, hold: None }
     }
 
     /// The same, with the lock that tells that its hypervisor lives.
@@ -142,11 +133,7 @@ impl Disk {
     /// The same as the `number`th further disk, counted from 0, with the serial `name`.
     #[must_use]
     pub fn further(self, number: u32, name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            set: FURTHER_FD_SETS + number,
-            ..self
-        }
+        Self { name: name.to_owned(), set: FURTHER_FD_SETS + number, ..self }
     }
 
     /// The arguments that attach the disk; they belong behind all others.
@@ -243,9 +230,7 @@ mod tests {
         let device = Device::of_machine("q35").unwrap();
         let disk = Disk::in_memory(&[0; 512], device).unwrap();
         let arguments = disk.arguments();
-        let Source::Memory(image) = &disk.source else {
-            unreachable!()
-        };
+        let Source::Memory(image) = &disk.source else { unreachable!() };
         let descriptor = image.as_raw_fd();
         assert_eq!(
             arguments,

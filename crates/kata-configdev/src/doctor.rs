@@ -105,8 +105,6 @@ impl Report {
     #[must_use]
     pub fn count(&self, severity: Severity) -> usize {
         let findings = self.findings.iter();
-        findings
-            .filter(|finding| finding.severity == severity)
-            .count()
+        findings.filter(|finding| finding.severity == severity).count()
     }
 }

@@ -46,11 +46,8 @@ pub enum PatternFault {
 }
 
 fn listed(paths: &[PathBuf]) -> String {
-    let mut names: Vec<String> = paths
-        .iter()
-        .take(MAX_NAMED)
-        .map(|path| path.display().to_string())
-        .collect();
+    let mut names: Vec<String> =
+        paths.iter().take(MAX_NAMED).map(|path| path.display().to_string()).collect();
     if paths.len() > MAX_NAMED {
         names.push("...".into());
     }
@@ -75,9 +72,7 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
         return Ok(());
     }
     if by_namespace.is_some() {
-        return Err(PatternFault::Syntax(
-            "with {namespace} it can have no \"*\", \"?\" or \"[\"",
-        ));
+        return Err(PatternFault::Syntax("with {namespace} it can have no \"*\", \"?\" or \"[\""));
     }
     let text = path.to_str().unwrap_or_default();
     if text.contains("**") {

@@ -214,11 +214,8 @@ const MAX_PROBLEMS_ON_A_LINE: usize = 3;
 
 /// The first problems of a document, on one line.
 fn excerpt(problems: &Problems) -> String {
-    let mut parts: Vec<String> = problems
-        .iter()
-        .take(MAX_PROBLEMS_ON_A_LINE)
-        .map(ToString::to_string)
-        .collect();
+    let mut parts: Vec<String> =
+        problems.iter().take(MAX_PROBLEMS_ON_A_LINE).map(ToString::to_string).collect();
     let more = problems.iter().count() + problems.unlisted() - parts.len();
     if more > 0 {
         parts.push(format!("and {more} more"));
@@ -236,9 +233,8 @@ mod tests {
 
     #[test]
     fn a_line_counts_the_problems_it_leaves_out() {
-        let text: String = (0..MAX_PROBLEMS + 7)
-            .map(|number| format!("key-{number} = 1\n"))
-            .collect();
+        let text: String =
+            (0..MAX_PROBLEMS + 7).map(|number| format!("key-{number} = 1\n")).collect();
         let line = excerpt(&Document::parse(text.as_bytes()).unwrap_err());
         assert!(line.contains("key-2: "), "{line}");
         assert!(line.ends_with("; and 1004 more"), "{line}");

@@ -130,26 +130,18 @@ impl FurtherDisk {
         // As QEMU wants an id; and those that are taken.
         let is_id = serial.starts_with(|first: char| first.is_ascii_alphabetic())
             && serial.len() <= MAX_SERIAL_BYTES
-            && serial
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            && serial.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
         if !is_id || [disk::NAME, "initdata"].contains(&serial.as_str()) {
-            return Err(
-                "serial: expected at most 20 letters, digits, \".\", \"_\" or \"-\", a \
+            return Err("serial: expected at most 20 letters, digits, \".\", \"_\" or \"-\", a \
                 letter first, and not initdata or imagepuller; without one the magic itself \
                 must be so"
-                    .into(),
-            );
+                .into());
         }
         let max_bytes = max_bytes.unwrap_or(MAX_DOCUMENT_BYTES);
         if !(1..=MAX_DOCUMENT_BYTES).contains(&max_bytes) {
             return Err(format!("max-bytes: not between 1 and {MAX_DOCUMENT_BYTES}"));
         }
-        Ok(Self {
-            source,
-            serial,
-            max_bytes,
-        })
+        Ok(Self { source, serial, max_bytes })
     }
 
     /// The file's content. Only root's own file is read, as with documents: the guest believes what

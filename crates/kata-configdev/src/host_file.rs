@@ -48,11 +48,7 @@ impl HostFile {
     /// Looks at what was opened, not at its path: the two can differ a moment later.
     fn regular(file: File) -> Result<Self, FileFault> {
         let metadata = file.metadata()?;
-        if metadata.is_file() {
-            Ok(Self { file, metadata })
-        } else {
-            Err(FileFault::NotRegular)
-        }
+        if metadata.is_file() { Ok(Self { file, metadata }) } else { Err(FileFault::NotRegular) }
     }
 
     /// Requires that only the administrator can have written the file.
@@ -114,11 +110,8 @@ pub fn read_any(path: &Path, limit: usize) -> Result<(Zeroizing<Vec<u8>>, Metada
     let read = || -> Result<_, FileFault> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        let content = if metadata.is_file() {
-            read_file(file, limit)
-        } else {
-            read_stream(file, limit)
-        };
+        let content =
+            if metadata.is_file() { read_file(file, limit) } else { read_stream(file, limit) };
         Ok((content?, metadata))
     };
     read().map_err(|fault| fault.at(path))
@@ -149,10 +142,7 @@ mod tests {
         let set_mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode));
         for mode in [0o600, 0o400, 0o644, 0o755] {
             set_mode(mode).unwrap();
-            let file = HostFile::open(&path)
-                .unwrap()
-                .require_administered()
-                .unwrap();
+            let file = HostFile::open(&path).unwrap().require_administered().unwrap();
             assert_eq!(file.read(10).unwrap().as_slice(), b"0123456789");
         }
         for mode in [0o620, 0o602, 0o666] {
@@ -199,12 +189,7 @@ mod tests {
         symlink(&fifo, &link).unwrap();
         // A FIFO without a writer would block an open for ever.
         for path in [&fifo, &link, dir.path(), Path::new("/dev/zero")] {
-            assert_eq!(
-                fault(path),
-                "it is not a regular file",
-                "{}",
-                path.display()
-            );
+            assert_eq!(fault(path), "it is not a regular file", "{}", path.display());
         }
     }
 }

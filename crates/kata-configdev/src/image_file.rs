@@ -38,11 +38,7 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
     let file = File::from(open(path, flags, Mode::empty())?);
     // Looks at what was opened, not at its path: the two can differ a moment later.
     let kind = file.metadata()?.file_type();
-    if kind.is_file() || kind.is_block_device() {
-        Ok(file)
-    } else {
-        Err(FileFault::NotDisk)
-    }
+    if kind.is_file() || kind.is_block_device() { Ok(file) } else { Err(FileFault::NotDisk) }
 }
 
 /// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who
@@ -142,11 +138,7 @@ impl<'a> Temporary<'a> {
             match openat(directory, &name, flags, MODE) {
                 Ok(file) => {
                     let file = file.into();
-                    return Ok(Self {
-                        directory,
-                        name,
-                        file,
-                    });
+                    return Ok(Self { directory, name, file });
                 }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),
@@ -205,10 +197,7 @@ mod tests {
             let fault = open_disk(path).unwrap_err();
             assert!(matches!(fault, FileFault::NotDisk), "{fault}");
         }
-        assert!(matches!(
-            open_disk(&dir.path().join("absent")),
-            Err(FileFault::Io(_))
-        ));
+        assert!(matches!(open_disk(&dir.path().join("absent")), Err(FileFault::Io(_))));
     }
 
     #[test]
@@ -237,13 +226,7 @@ mod tests {
         symlink(&victim, &link).unwrap();
         let dangling = dir.path().join("dangling");
         symlink("absent", &dangling).unwrap();
-        for path in [
-            &link,
-            &dangling,
-            dir.path(),
-            Path::new("/"),
-            Path::new("/dev/null"),
-        ] {
+        for path in [&link, &dangling, dir.path(), Path::new("/"), Path::new("/dev/null")] {
             let error = write(path, b"new").unwrap_err();
             assert!(matches!(error.fault, FileFault::NotRegular), "{error}");
         }
@@ -256,9 +239,7 @@ mod tests {
     #[test]
     fn a_leftover_temporary_file_is_not_reused() {
         let dir = tempfile::tempdir().unwrap();
-        let leftover = dir
-            .path()
-            .join(format!(".kata-configdev.{}.0", std::process::id()));
+        let leftover = dir.path().join(format!(".kata-configdev.{}.0", std::process::id()));
         symlink("elsewhere", &leftover).unwrap();
         write(&dir.path().join("image"), b"new").unwrap();
         assert!(leftover.is_symlink());

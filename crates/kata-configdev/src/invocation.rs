@@ -89,10 +89,7 @@ impl Invocation {
             let Some(option) = option_name(argument.as_bytes()) else {
                 continue;
             };
-            if OPTIONS_WITHOUT_VALUE
-                .iter()
-                .any(|flag| flag.as_bytes() == option)
-            {
+            if OPTIONS_WITHOUT_VALUE.iter().any(|flag| flag.as_bytes() == option) {
                 continue;
             }
             let Some(value) = rest.next() else { break };
@@ -201,10 +198,9 @@ mod tests {
         ]);
         assert_eq!(invocation.machine.as_deref(), Some("q35"));
         assert!(!invocation.incoming, "a value is no option");
-        for (line, expected) in [
-            (["-M", "microvm"], "microvm"),
-            (["-machine", "accel=tcg,type=virt"], "virt"),
-        ] {
+        for (line, expected) in
+            [(["-M", "microvm"], "microvm"), (["-machine", "accel=tcg,type=virt"], "virt")]
+        {
             assert_eq!(read(&line).machine.as_deref(), Some(expected), "{line:?}");
         }
         assert!(read(&["-no-reboot", "-incoming", "defer"]).incoming);
@@ -285,8 +281,7 @@ mod tests {
                 .and_then(|line| line.split_whitespace().next())
                 .map(|name| name.trim_start_matches('-'))
                 .filter(|name| {
-                    name.bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
                 })
             else {
                 continue;
@@ -300,11 +295,7 @@ mod tests {
                 .unwrap();
             let takes_none =
                 !String::from_utf8_lossy(&output.stderr).contains("-no-such-2: invalid option");
-            assert_eq!(
-                OPTIONS_WITHOUT_VALUE.contains(&option),
-                takes_none,
-                "-{option}"
-            );
+            assert_eq!(OPTIONS_WITHOUT_VALUE.contains(&option), takes_none, "-{option}");
             tried += 1;
         }
         assert!(tried > 50, "only {tried} options found in -help");

@@ -167,9 +167,7 @@ fn arguments() -> io::Result<BTreeSet<Vec<u8>>> {
             continue;
         };
         let line = command_line(process)?;
-        let parts = line
-            .split(|byte| *byte == 0)
-            .filter(|part| !part.is_empty());
+        let parts = line.split(|byte| *byte == 0).filter(|part| !part.is_empty());
         arguments.extend(parts.map(Into::into));
     }
     Ok(arguments)
@@ -254,10 +252,7 @@ mod tests {
             assert_eq!(living.signs(&id("test-living")), Signs::None);
         }
         let listed: Vec<SandboxId> = with_directories(run.path()).unwrap().into_iter().collect();
-        assert_eq!(
-            listed,
-            ["a", "c", "d", "e"].map(|end| id(&format!("test-living-{end}")))
-        );
+        assert_eq!(listed, ["a", "c", "d", "e"].map(|end| id(&format!("test-living-{end}"))));
     }
 
     #[test]

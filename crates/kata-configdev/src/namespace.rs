@@ -55,9 +55,7 @@ impl Namespace {
     ///
     /// [`InvalidNamespace`].
     pub fn parse(text: &str) -> Result<Self, InvalidNamespace> {
-        is_namespace(text)
-            .then(|| Self(text.into()))
-            .ok_or(InvalidNamespace)
+        is_namespace(text).then(|| Self(text.into())).ok_or(InvalidNamespace)
     }
 
     /// The name as text.
@@ -149,9 +147,7 @@ impl Claims {
             Engine::CriO => (1, Engine::Containerd),
         };
         let (key, other_key) = (namespace_key(engine), namespace_key(other));
-        let said = self.namespaces[own]
-            .as_deref()
-            .ok_or(NamespaceFault::Missing(key))?;
+        let said = self.namespaces[own].as_deref().ok_or(NamespaceFault::Missing(key))?;
         let (mark, value) = sandbox_mark(engine);
         if self.marks[own].as_deref() != Some(value) {
             return Err(NamespaceFault::NotSandbox { key: mark, value });
@@ -196,10 +192,7 @@ mod tests {
         ] {
             assert_eq!(Namespace::parse(text), Err(InvalidNamespace), "{text:?}");
             let json = serde_json::to_string(text).unwrap();
-            assert!(
-                serde_json::from_str::<Namespace>(&json).is_err(),
-                "{text:?}"
-            );
+            assert!(serde_json::from_str::<Namespace>(&json).is_err(), "{text:?}");
         }
     }
 
@@ -207,22 +200,13 @@ mod tests {
     fn an_engine_believes_its_own_key() {
         let claims = |namespaces: [&str; 2], marks: [&str; 2]| {
             let said = |text: &str| Some(text.to_owned()).filter(|text| text != "none");
-            Claims {
-                namespaces: namespaces.map(said),
-                marks: marks.map(said),
-            }
+            Claims { namespaces: namespaces.map(said), marks: marks.map(said) }
         };
-        let [containerd, crio] = [
-            "io.kubernetes.cri.sandbox-namespace",
-            "io.kubernetes.pod.namespace",
-        ];
+        let [containerd, crio] =
+            ["io.kubernetes.cri.sandbox-namespace", "io.kubernetes.pod.namespace"];
         let (real, both) = (["sandbox", "none"], ["sandbox", "POD"]);
         for (namespaces, marks, expected) in [
-            (
-                ["a", "none"],
-                real,
-                [Ok("a"), Err(NamespaceFault::Missing(crio))],
-            ),
+            (["a", "none"], real, [Ok("a"), Err(NamespaceFault::Missing(crio))]),
             (["a", "a"], both, [Ok("a"), Ok("a")]),
             (
                 ["a", "b"],
@@ -235,10 +219,7 @@ mod tests {
             (
                 ["a/../b", "none"],
                 real,
-                [
-                    Err(NamespaceFault::Invalid(containerd)),
-                    Err(NamespaceFault::Missing(crio)),
-                ],
+                [Err(NamespaceFault::Invalid(containerd)), Err(NamespaceFault::Missing(crio))],
             ),
             (
                 ["a", "a"],

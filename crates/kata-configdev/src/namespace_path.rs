@@ -45,11 +45,7 @@ impl NamespacePath {
         if prefix.len() + Namespace::MAX_BYTES + suffix.len() > MAX_NAME_BYTES {
             return Err("with the longest name of a namespace its last part is too long");
         }
-        Ok(Some(Self {
-            directory: directory.into(),
-            prefix: prefix.into(),
-            suffix: suffix.into(),
-        }))
+        Ok(Some(Self { directory: directory.into(), prefix: prefix.into(), suffix: suffix.into() }))
     }
 
     /// Where the names are.
@@ -150,10 +146,7 @@ impl NamespacePaths {
     /// What is by namespace must be apart from every other directory. Only documents may be where
     /// the directories of the namespaces are, because these are no files.
     pub fn overlap(&self, seen: impl Fn(&Path) -> Option<PathBuf>) -> Option<[PathBuf; 2]> {
-        let document = self
-            .document
-            .as_ref()
-            .map(|paths| (None, paths.directory()));
+        let document = self.document.as_ref().map(|paths| (None, paths.directory()));
         let allowed = self.allowed.iter();
         let allowed = allowed.map(|allowed| (Some(allowed), allowed.directory()));
         let places: Vec<_> = document.into_iter().chain(allowed).collect();

@@ -69,9 +69,7 @@ impl AgentError {
 /// to it alone.
 #[must_use]
 pub fn probe_name(options: &Options) -> String {
-    let node = options
-        .host
-        .join(options.prefix.as_str().trim_start_matches('/'));
+    let node = options.host.join(options.prefix.as_str().trim_start_matches('/'));
     let digest = digest::sha256(node.as_os_str().as_bytes());
     format!("kata-configdev-agent-{}", &digest[..16])
 }
@@ -98,9 +96,7 @@ pub fn run(options: &Options) -> Result<u8, AgentError> {
         tracing::warn!("{why}");
     }
     let calls = Promises::places(options);
-    Ok(watch(options, &calls, stop, |outcome| {
-        agent.after_pass(outcome)
-    })?)
+    Ok(watch(options, &calls, stop, |outcome| agent.after_pass(outcome))?)
 }
 
 /// Lets everybody ask who may.
@@ -128,9 +124,7 @@ fn answer(options: &Options, status: &Status) -> Result<Vec<Server>, AgentError>
 fn metrics_address(options: &Options) -> Option<SocketAddr> {
     let own = match options.is_on_host_network() {
         true => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        false => options
-            .listen
-            .map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |listen| listen.ip()),
+        false => options.listen.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |listen| listen.ip()),
     };
     let address = options.metrics_address.unwrap_or(own);
     Some(SocketAddr::new(address, options.metrics_port?))

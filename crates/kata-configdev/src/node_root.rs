@@ -45,10 +45,7 @@ impl NodeRoot {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory =
             open(path, flags, Mode::empty()).map_err(|errno| FileFault::from(errno).at(path))?;
-        Ok(Self {
-            directory,
-            root: root.map(Path::to_owned),
-        })
+        Ok(Self { directory, root: root.map(Path::to_owned) })
     }
 
     /// Reads a regular file of at most `limit` bytes.
@@ -94,10 +91,7 @@ impl NodeRoot {
     pub fn real(&self, path: &Path) -> Result<PathBuf, FileFault> {
         let name =
             |file: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let (root, found) = (
-            name(&self.directory)?,
-            name(&self.resolve(path, OFlags::PATH)?)?,
-        );
+        let (root, found) = (name(&self.directory)?, name(&self.resolve(path, OFlags::PATH)?)?);
         let relative = found.strip_prefix(&root).map_err(std::io::Error::other)?;
         Ok(Path::new("/").join(relative))
     }
@@ -118,9 +112,8 @@ impl NodeRoot {
     /// The path on the node of what is `seen` at a path here.
     #[must_use]
     pub fn of_node(&self, seen: &Path) -> PathBuf {
-        let relative = self
-            .prefixes()
-            .find_map(|prefix| Some(seen.strip_prefix(prefix).ok()?.to_owned()));
+        let relative =
+            self.prefixes().find_map(|prefix| Some(seen.strip_prefix(prefix).ok()?.to_owned()));
         relative.map_or_else(|| seen.to_owned(), |relative| Path::new("/").join(relative))
     }
 
@@ -292,10 +285,7 @@ mod tests {
         }
         assert!(read("/etc/out").is_err());
         assert!(matches!(read("/etc"), Err(FileFault::NotRegular)));
-        assert!(matches!(
-            root.read(Path::new("/inside"), 5),
-            Err(FileFault::TooLong(5))
-        ));
+        assert!(matches!(root.read(Path::new("/inside"), 5), Err(FileFault::TooLong(5))));
         let names: Vec<_> = root
             .list(Path::new("/linked"))
             .unwrap()

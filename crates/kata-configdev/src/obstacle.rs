@@ -53,10 +53,7 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
 /// others get.
 fn documents(settings: &Settings) -> Vec<SandboxError> {
     let Some(paths) = NamespacePaths::of(settings).document else {
-        return SandboxDocument::of_node(settings)
-            .err()
-            .into_iter()
-            .collect();
+        return SandboxDocument::of_node(settings).err().into_iter().collect();
     };
     let namespaces = match choice::namespaces(&paths) {
         Ok(namespaces) => namespaces,
@@ -64,9 +61,7 @@ fn documents(settings: &Settings) -> Vec<SandboxError> {
         Err(error) if error.is_absence() && settings.missing_document.is_some() => Vec::new(),
         Err(error) => return vec![error.into()],
     };
-    let own = namespaces
-        .iter()
-        .map(|namespace| choice::of_namespace(settings, &paths, namespace));
+    let own = namespaces.iter().map(|namespace| choice::of_namespace(settings, &paths, namespace));
     let files = own.chain([choice::fallback(settings)]);
     let faults = files.filter_map(|file| match file {
         Ok(file) => {
@@ -84,10 +79,7 @@ fn documents(settings: &Settings) -> Vec<SandboxError> {
 
 /// Whether `path` can be executed and is not the wrapper.
 fn program(path: &Path) -> Result<(), SandboxError> {
-    let failed = |source| SandboxError::Exec {
-        path: path.into(),
-        source,
-    };
+    let failed = |source| SandboxError::Exec { path: path.into(), source };
     let real = path.canonicalize().map_err(failed)?;
     if real.file_name().is_some_and(|name| name == wrapper::NAME) {
         return Err(SandboxError::QemuIsWrapper(path.into()));

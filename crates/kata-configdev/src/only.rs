@@ -133,10 +133,7 @@ impl Only {
             return only;
         };
         Some(match only {
-            None => Self {
-                registries: list,
-                by: vec![by],
-            },
+            None => Self { registries: list, by: vec![by] },
             Some(mut only) => {
                 only.registries = only.registries.and(&list);
                 only.by.push(by);
@@ -167,17 +164,13 @@ mod tests {
     }
 
     fn list(text: &str) -> OnlyRegistries {
-        text.split_whitespace()
-            .map(|name| OnlyRegistries::item(name).unwrap())
-            .collect()
+        text.split_whitespace().map(|name| OnlyRegistries::item(name).unwrap()).collect()
     }
 
     #[test]
     fn only_what_stands_in_every_list_counts() {
         let of = |set: Option<&str>, of_team: Option<&str>, pod: Option<&str>| {
-            let namespace = |only: &str| NamespaceSettings {
-                only_registries: Some(list(only)),
-            };
+            let namespace = |only: &str| NamespaceSettings { only_registries: Some(list(only)) };
             let settings = Settings {
                 only_registries: set.map(list),
                 namespaces: of_team
@@ -194,13 +187,7 @@ mod tests {
         assert_eq!(of(None, None, None), None);
         for (set, team, pod, expected, by) in [
             (Some("r.corp"), None, None, "r.corp", 1),
-            (
-                Some("r.corp"),
-                Some("r.corp/team-a"),
-                None,
-                "r.corp/team-a",
-                2,
-            ),
+            (Some("r.corp"), Some("r.corp/team-a"), None, "r.corp/team-a", 2),
             (
                 Some("r.corp"),
                 Some("r.corp/team-a"),

@@ -62,8 +62,7 @@ pub struct Provided {
 
 impl Provided {
     fn lose(&mut self, source: &str, text: String) {
-        self.findings
-            .push(Finding::new(source, "", Loss::Lost, text));
+        self.findings.push(Finding::new(source, "", Loss::Lost, text));
     }
 }
 
@@ -77,14 +76,8 @@ pub fn add(
     only: Option<&OnlyRegistries>,
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
-    let Some(Provided {
-        hosts,
-        offers,
-        asked,
-        uncovered,
-        cannot_ask,
-        mut findings,
-    }) = provided(settings, &document.registries, only, kept)
+    let Some(Provided { hosts, offers, asked, uncovered, cannot_ask, mut findings }) =
+        provided(settings, &document.registries, only, kept)
     else {
         return (None, Contribution::default());
     };
@@ -186,11 +179,8 @@ pub fn provided(
     if !asked.is_wanted() {
         return None;
     }
-    let mut provided = Provided {
-        hosts: asked.registries.named.clone(),
-        cannot_ask: true,
-        ..Provided::default()
-    };
+    let mut provided =
+        Provided { hosts: asked.registries.named.clone(), cannot_ask: true, ..Provided::default() };
     let Some(sources) = asked.sources(Path::new("/")) else {
         provided.lose(ALL, NOT_FOUND.into());
         return Some(provided);
@@ -206,11 +196,7 @@ pub fn provided(
     hosts.retain(|host| only.is_none_or(|only| !only.of_host(host).is_empty()));
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
     provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();
-    let wanted = Wanted {
-        hosts: &hosts,
-        only,
-        document: registries,
-    };
+    let wanted = Wanted { hosts: &hosts, only, document: registries };
     let mut questions = questions::questions(&plugins, wanted, &mut provided);
     if !questions.is_empty() {
         let cache = (Cache::open(&settings.run_root), kept);

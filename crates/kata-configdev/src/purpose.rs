@@ -131,14 +131,8 @@ mod tests {
             (&other_memory, [Cache, Cache, Sandbox]),
             (&rust_uuid, [Template, Template, Sandbox]),
             (&format!("{rust_uuid}\n-netdev\ntap,id=a"), [Sandbox; 3]),
-            (
-                &format!("{rust_uuid}\n-incoming\ndefer"),
-                [Cache, Copy, Copy],
-            ),
-            (
-                &rust.replace("ID", &"59f688fcc63406ed".repeat(4)),
-                [Sandbox; 3],
-            ),
+            (&format!("{rust_uuid}\n-incoming\ndefer"), [Cache, Copy, Copy]),
+            (&rust.replace("ID", &"59f688fcc63406ed".repeat(4)), [Sandbox; 3]),
             (&rust.replace("ID", &UUID.replace('b', "g")), [Sandbox; 3]),
             (&rust.replace("ID", &UUID[1..]), [Sandbox; 3]),
         ] {

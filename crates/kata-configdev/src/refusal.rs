@@ -80,11 +80,8 @@ impl Refusal {
     pub fn new(error: &SandboxError, invocation: &Invocation) -> Self {
         let sandbox = invocation.sandbox.as_ref();
         let sandbox = sandbox.map(|id| format!("sandbox {id}: "));
-        let line = format!(
-            "{NAME}: {}failed to {error}: {}",
-            sandbox.unwrap_or_default(),
-            error.remedy()
-        );
+        let line =
+            format!("{NAME}: {}failed to {error}: {}", sandbox.unwrap_or_default(), error.remedy());
         Self {
             line: one_line(&line).to_string(),
             exit_code: error.exit_code(),
@@ -95,11 +92,7 @@ impl Refusal {
     /// A bug, which has said this already.
     #[must_use]
     pub fn of_panic(said: &str) -> Self {
-        Self {
-            line: one_line(said).to_string(),
-            exit_code: exit::INTERNAL,
-            cause: "bug",
-        }
+        Self { line: one_line(said).to_string(), exit_code: exit::INTERNAL, cause: "bug" }
     }
 
     /// Writes the line to standard error. Without one the exit code is all that can be said.

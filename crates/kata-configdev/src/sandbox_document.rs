@@ -169,10 +169,7 @@ impl SandboxDocument {
         let checked = match Document::parse(&file.text) {
             Ok(checked) => checked,
             Err(problems) => {
-                return Err(SandboxError::Document {
-                    path: file.path,
-                    problems,
-                });
+                return Err(SandboxError::Document { path: file.path, problems });
             }
         };
         let mut found = Self {
@@ -188,10 +185,9 @@ impl SandboxDocument {
             only,
             removed: Vec::new(),
         };
-        found.removed = found.narrow().map_err(|source| SandboxError::Narrow {
-            path: found.path.clone(),
-            source,
-        })?;
+        found.removed = found
+            .narrow()
+            .map_err(|source| SandboxError::Narrow { path: found.path.clone(), source })?;
         Ok(found)
     }
 
@@ -272,10 +268,9 @@ impl SandboxDocument {
     pub fn record(&self, settings: &Settings, held: bool) -> Record {
         let own = self.instead_of.as_ref().unwrap_or(&self.path);
         let document = (self.chosen_by != ChosenBy::Providers).then(|| own.clone());
-        let narrowed = self.only_registries().map(|only| Narrowed {
-            document: document.clone(),
-            only: only.clone(),
-        });
+        let narrowed = self
+            .only_registries()
+            .map(|only| Narrowed { document: document.clone(), only: only.clone() });
         Record {
             document: document.filter(|_| narrowed.is_none()),
             narrowed,

@@ -28,10 +28,7 @@ impl SandboxId {
     pub fn parse(text: &str) -> Result<Self, InvalidSandboxId> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let valid = text.len() <= MAX_ID_BYTES
-            && text
-                .as_bytes()
-                .first()
-                .is_some_and(u8::is_ascii_alphanumeric)
+            && text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric)
             && text.bytes().all(is_plain);
         valid.then(|| Self(text.into())).ok_or(InvalidSandboxId)
     }

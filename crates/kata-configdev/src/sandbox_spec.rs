@@ -88,10 +88,7 @@ impl Pod {
     /// A pod whose annotation is `document`, and of which nothing else is known.
     #[must_use]
     pub fn with_document(document: &str) -> Self {
-        Self {
-            document: Some(document.into()),
-            ..Self::default()
-        }
+        Self { document: Some(document.into()), ..Self::default() }
     }
 
     /// The pod's namespace, by the key that only `engine` can have written.
@@ -188,10 +185,8 @@ fn read(bundle: &Path) -> Result<Spec, SpecError> {
 fn parse(text: &[u8]) -> Result<Spec, SpecError> {
     // The parser's own words may quote the spec, which holds the pod's environment: only the place
     // is passed on.
-    serde_json::from_slice(text).map_err(|error| SpecError::Text {
-        line: error.line(),
-        column: error.column(),
-    })
+    serde_json::from_slice(text)
+        .map_err(|error| SpecError::Text { line: error.line(), column: error.column() })
 }
 
 #[cfg(test)]
@@ -204,10 +199,7 @@ mod tests {
             (r#"{}"#, None),
             (r#"{"annotations":null}"#, None),
             (r#"{"annotations":{}}"#, None),
-            (
-                r#"{"annotations":{"other":"x"},"process":{"env":["A=B"]}}"#,
-                None,
-            ),
+            (r#"{"annotations":{"other":"x"},"process":{"env":["A=B"]}}"#, None),
             (
                 r#"{"ociVersion":"1.1","annotations":{"a":"b",
                 "io.katacontainers.config.runtime.imagepuller_config":"/x"}}"#,
@@ -219,19 +211,12 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(
-                parse_pod(text.as_bytes()).unwrap().document.as_deref(),
-                expected,
-                "{text}"
-            );
+            assert_eq!(parse_pod(text.as_bytes()).unwrap().document.as_deref(), expected, "{text}");
         }
         assert!(cases[4].0.contains(ANNOTATION));
         let text = format!(r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"r.corp"}}}}"#);
         let pod = parse(text.as_bytes()).unwrap().pod();
-        assert_eq!(
-            (pod.document, pod.registries.as_deref()),
-            (None, Some("r.corp"))
-        );
+        assert_eq!((pod.document, pod.registries.as_deref()), (None, Some("r.corp")));
     }
 
     /// Go takes the last of several and others the first, so that none is taken.
@@ -269,16 +254,9 @@ mod tests {
         );
         let number = format!(r#"{{"annotations":{{"{ANNOTATION}":7}}}}"#);
         let deep = format!(r#"{{"annotations":{}"#, "[".repeat(100_000));
-        for text in [
-            "",
-            "hunter2",
-            r#"{"annotations":"hunter2"}"#,
-            &twice,
-            &list,
-            &number,
-            &deep,
-            "{}x",
-        ] {
+        for text in
+            ["", "hunter2", r#"{"annotations":"hunter2"}"#, &twice, &list, &number, &deep, "{}x"]
+        {
             let error = parse(text.as_bytes()).err().unwrap();
             assert!(matches!(error, SpecError::Text { .. }), "{error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");

@@ -129,10 +129,7 @@ impl Settings {
     /// The path of the settings file of the running program, see [`Settings::path`].
     #[must_use]
     pub fn own_path() -> PathBuf {
-        Self::path(
-            std::env::var_os(SETTINGS_VARIABLE),
-            std::env::current_exe().ok().as_deref(),
-        )
+        Self::path(std::env::var_os(SETTINGS_VARIABLE), std::env::current_exe().ok().as_deref())
     }
 
     /// The path of the settings file: `variable`, the value of [`SETTINGS_VARIABLE`]; else, for a
@@ -158,10 +155,7 @@ impl Settings {
             .and_then(|program| program.parent()?.parent())
             .map(|set| set.join("etc/kata-configdev"))
             .filter(|directory| is_directory(directory))
-            .map_or_else(
-                || DEFAULT_PATH.into(),
-                |directory| directory.join("config.toml"),
-            )
+            .map_or_else(|| DEFAULT_PATH.into(), |directory| directory.join("config.toml"))
     }
 
     /// Whether [`Settings::document`] is one for each namespace.

@@ -41,10 +41,8 @@ const MAX_SANDBOXES: usize = 100_000;
 /// The mode of the parents where they are made: other files of Kata are below them.
 const PARENT_MODE: Mode = Mode::from_raw_mode(0o755);
 
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The image of a sandbox cannot be put, found, changed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -83,9 +81,7 @@ pub(crate) fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
 }
 
 pub(crate) fn parent(run_root: &Path) -> PathBuf {
-    PARENTS
-        .iter()
-        .fold(run_root.into(), |path, name| path.join(name))
+    PARENTS.iter().fold(run_root.into(), |path, name| path.join(name))
 }
 
 /// Puts the image of a sandbox into its file, mode 0600, entirely or not at all, and returns the
@@ -249,9 +245,7 @@ fn step(
         fchmod(&directory, mode).map_err(failed)?;
     }
     let directory = File::from(directory);
-    let metadata = directory
-        .metadata()
-        .map_err(|error| self::failed(path, error))?;
+    let metadata = directory.metadata().map_err(|error| self::failed(path, error))?;
     require_administered(&metadata).map_err(|fault| self::failed(path, fault))?;
     Ok(directory.into())
 }

@@ -88,9 +88,7 @@ pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
 /// [`SweepError`].
 pub fn survey(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
     let mut swept = Swept::default();
-    each(run_root, min_age, &mut swept, |_, fate| {
-        Ok(fate != Fate::Lives)
-    })?;
+    each(run_root, min_age, &mut swept, |_, fate| Ok(fate != Fate::Lives))?;
     Ok(swept)
 }
 
@@ -103,9 +101,8 @@ pub fn survey(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
 pub fn survey_released(run_root: &Path) -> Result<Swept, SharedImageError> {
     let mut swept = Swept::default();
     for Kept { sandbox, age } in shared_image::all(run_root)? {
-        let is_released = age
-            .and_then(|_| record::life(run_root, &sandbox))
-            .map(|life| life == Life::Released);
+        let is_released =
+            age.and_then(|_| record::life(run_root, &sandbox)).map(|life| life == Life::Released);
         swept.add(sandbox, is_released);
     }
     Ok(swept)
@@ -161,9 +158,8 @@ fn each(
         })
     };
     for Kept { sandbox, age } in images {
-        let removed = age
-            .and_then(|age| fate(&sandbox, age))
-            .and_then(|fate| remove(&sandbox, fate));
+        let removed =
+            age.and_then(|age| fate(&sandbox, age)).and_then(|fate| remove(&sandbox, fate));
         swept.add(sandbox, removed);
     }
     Ok(())

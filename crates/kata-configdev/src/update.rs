@@ -210,10 +210,9 @@ pub fn update(
     let (transport, path, image, changed) = match (file, served) {
         (Some(file), None) => {
             let image = pad(file.capacity())?;
-            let changed = file.write(&image).map_err(|source| UpdateError::Torn {
-                path: file.path().into(),
-                source,
-            })?;
+            let changed = file
+                .write(&image)
+                .map_err(|source| UpdateError::Torn { path: file.path().into(), source })?;
             (Transport::File, file.path().to_owned(), image, changed)
         }
         (None, Some(stream)) => {

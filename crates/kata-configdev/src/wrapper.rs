@@ -78,10 +78,9 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
     };
     tally::add(&settings.run_root, refusal.cause);
     // An error that nobody hears of at the other end is as good as none: the line is written.
-    if let (Refuse::Monitor, Some(number)) = (
-        settings.refuse.without_disk(&invocation),
-        invocation.monitor,
-    ) {
+    if let (Refuse::Monitor, Some(number)) =
+        (settings.refuse.without_disk(&invocation), invocation.monitor)
+    {
         let _ = monitor::answer(number, &refusal.line);
     }
     refusal.exit_code.into()
@@ -95,10 +94,7 @@ fn become_qemu(
     let files = Files::read(&Settings::own_path());
     let salvaged = Effective::salvage(&files);
     if !salvaged.settings.enabled {
-        let qemu = salvaged
-            .settings
-            .qemu
-            .of_machine(invocation.machine.as_deref());
+        let qemu = salvaged.settings.qemu.of_machine(invocation.machine.as_deref());
         refuse_self(qemu)?;
         tell_off(&salvaged, qemu, invocation);
         return execute(qemu, arguments, std::iter::empty());
@@ -178,10 +174,7 @@ fn execute<'a>(
         disk.keep_across_exec()?;
         command.args(disk.arguments());
     }
-    Err(SandboxError::Exec {
-        source: command.exec(),
-        path: qemu.into(),
-    })
+    Err(SandboxError::Exec { source: command.exec(), path: qemu.into() })
 }
 
 /// Removes the files that no QEMU will read. A failure is not told: that of QEMU is the one to
@@ -286,10 +279,7 @@ fn further_disks(
         return Ok(Vec::new());
     }
     let device = device(invocation)?;
-    let nothing = || Record {
-        held: true,
-        ..Record::default()
-    };
+    let nothing = || Record { held: true, ..Record::default() };
     let mut held = match is_held {
         true => None,
         false => hold(settings, sandbox, nothing)?,

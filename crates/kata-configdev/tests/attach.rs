@@ -47,19 +47,11 @@ fn annotate(folder: &Folder, value: &str) {
 /// The arguments of `attach` for the sandbox `box-1`, and `more`.
 fn attach_arguments(folder: &Folder, more: &[&str]) -> Vec<String> {
     let (bundle, settings) = (folder.text("bundle"), folder.text("settings.toml"));
-    [
-        "attach",
-        "--bundle",
-        &bundle,
-        "--sandbox-id",
-        "box-1",
-        "--settings",
-        &settings,
-    ]
-    .iter()
-    .chain(more)
-    .map(ToString::to_string)
-    .collect()
+    ["attach", "--bundle", &bundle, "--sandbox-id", "box-1", "--settings", &settings]
+        .iter()
+        .chain(more)
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn attach(folder: &Folder, more: &[&str]) -> command::Run {
@@ -97,18 +89,11 @@ fn a_file_is_attached_and_detached() {
     );
     assert_eq!(document_in(&path), DOCUMENT);
     assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o600);
-    assert_eq!(
-        path.parent().unwrap().metadata().unwrap().mode() & 0o7777,
-        0o700
-    );
+    assert_eq!(path.parent().unwrap().metadata().unwrap().mode() & 0o7777, 0o700);
     assert_eq!(path.metadata().unwrap().len() % 512, 0);
 
     let settings = folder.text("settings.toml");
-    let detach = || {
-        run_line(&format!(
-            "detach --sandbox-id box-1 --settings {settings} --json"
-        ))
-    };
+    let detach = || run_line(&format!("detach --sandbox-id box-1 --settings {settings} --json"));
     let first = detach();
     assert_eq!((first.code, &first.json()["removed"]), (0, &json!(true)));
     assert!(!path.parent().unwrap().exists());
@@ -137,10 +122,8 @@ fn arguments_win_over_settings() {
     assert_eq!(report["document"], other);
     let path = folder.path("run2/kata-containers/shared/initdata/box-1/imagepuller.img");
     assert_eq!(report["path"], path.to_str().unwrap());
-    let detached = run_line(&format!(
-        "detach --sandbox-id box-1 --run-root {}",
-        folder.text("run2")
-    ));
+    let detached =
+        run_line(&format!("detach --sandbox-id box-1 --run-root {}", folder.text("run2")));
     assert_eq!(detached.stdout, format!("{}: removed\n", path.display()));
 }
 
@@ -151,17 +134,11 @@ fn the_annotation_chooses_as_for_the_wrapper() {
     annotate(&folder, &own);
     let report = attach(&folder, &[]).json();
     assert_eq!(report["document"], own);
-    assert_eq!(
-        document_in(report["path"].as_str().unwrap().as_ref()),
-        "# pod\n"
-    );
+    assert_eq!(document_in(report["path"].as_str().unwrap().as_ref()), "# pod\n");
     annotate(&folder, "");
     let none = attach(&folder, &[]);
     none.ends(0);
-    assert_eq!(
-        none.json(),
-        json!({"sandbox_id": "box-1", "attached": false})
-    );
+    assert_eq!(none.json(), json!({"sandbox_id": "box-1", "attached": false}));
     annotate(&folder, &folder.text("document.toml"));
     let refused = attach(&folder, &[]);
     refused.fails(65, &["imagepuller_config"]);
@@ -192,23 +169,12 @@ fn the_namespace_chooses_as_for_the_wrapper() {
     let image = Path::new(report["path"].as_str().unwrap()).to_owned();
     assert!(document_in(&image).contains("team-b.corp"));
     let (settings, bundle) = (folder.text("settings.toml"), folder.text("bundle"));
-    let fixed = [
-        "explain",
-        "--settings",
-        &settings,
-        "--config",
-        &pattern,
-        "--sandbox",
-        &bundle,
-    ];
+    let fixed = ["explain", "--settings", &settings, "--config", &pattern, "--sandbox", &bundle];
     let explained = run(&[&fixed[..], &["--json"]].concat()).json();
     assert_eq!(explained["namespace"], "team-b");
     assert_eq!(explained["document"]["chosen_by"], "namespace");
     let own = folder.text("teams/team-b.toml");
-    run(&fixed).prints(&[
-        "namespace   team-b\n",
-        &format!("{own}: it is that of the pod's"),
-    ]);
+    run(&fixed).prints(&["namespace   team-b\n", &format!("{own}: it is that of the pod's")]);
 
     for (namespace, kind, rule) in [
         ("team-c", "sandbox", "there is no "),
@@ -228,10 +194,7 @@ fn the_namespace_chooses_as_for_the_wrapper() {
     refused.ends(65);
     refused.says(&["do not name the container engine"]);
     // Nor does the kubelet say whose pod it pulls for.
-    folder.file(
-        "settings.toml",
-        format!("document = {pattern:?}\nengine = \"cri-o\"\n"),
-    );
+    folder.file("settings.toml", format!("document = {pattern:?}\nengine = \"cri-o\"\n"));
     let question = r#"{"kind":"CredentialProviderRequest","image":"team-a.corp/x",
         "apiVersion":"credentialprovider.kubelet.k8s.io/v1"}"#;
     let question = folder.file("question.json", question);
@@ -240,15 +203,8 @@ fn the_namespace_chooses_as_for_the_wrapper() {
     command.stdin(std::fs::File::open(question).unwrap());
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(
-        (output.status.code(), output.stdout.len()),
-        (Some(64), 0),
-        "{stderr}"
-    );
-    assert!(
-        stderr.contains("is a document for each namespace: name the"),
-        "{stderr}"
-    );
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(64), 0), "{stderr}");
+    assert!(stderr.contains("is a document for each namespace: name the"), "{stderr}");
 }
 
 #[test]
@@ -261,23 +217,11 @@ fn what_attach_refuses() {
         (&["--transport", "file", "--hold"], 64, "nothing to hold"),
         (&["--transport", "vhost"], 64, "possible values"),
         (&["--transport", "vhost-user"], 64, "--socket"),
-        (
-            &["--transport", "vhost-user", "--hold", "--socket", "x"],
-            64,
-            "nothing to hold",
-        ),
+        (&["--transport", "vhost-user", "--hold", "--socket", "x"], 64, "nothing to hold"),
         (&["--transport", "file", "--socket", "x"], 64, "vhost-user"),
         (&["--transport", "file", "--once", "1"], 64, "vhost-user"),
-        (
-            &["--transport", "file", "--config", &folder.text("*.txt")],
-            65,
-            "no file matches",
-        ),
-        (
-            &["--transport", "file", "--config", &folder.text("*.toml")],
-            65,
-            "more than one file",
-        ),
+        (&["--transport", "file", "--config", &folder.text("*.txt")], 65, "no file matches"),
+        (&["--transport", "file", "--config", &folder.text("*.toml")], 65, "more than one file"),
         (
             &["--transport", "file", "--run-root", &folder.text("absent")],
             69,
@@ -296,10 +240,7 @@ fn what_attach_refuses() {
             run(&arguments).ends(64);
         }
     }
-    folder.file(
-        "document.toml",
-        "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\n",
-    );
+    folder.file("document.toml", "[registries.\"a.corp\"]\npassword = \"hunter2-password\"\n");
     let refused = attach(&folder, &["--transport", "file"]);
     refused.ends(65);
     assert_eq!(folder.count("run"), 0);
@@ -332,10 +273,7 @@ impl Holder {
     /// Returns what it printed on standard error where it ended at once.
     fn start(folder: &Folder, transport: &str) -> Result<Self, String> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-            .args(attach_arguments(
-                folder,
-                &["--transport", transport, "--hold"],
-            ))
+            .args(attach_arguments(folder, &["--transport", transport, "--hold"]))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -352,12 +290,7 @@ impl Holder {
             }
         }
         let mut message = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut message)
-            .unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
         child.wait().unwrap();
         Err(message)
     }
@@ -410,30 +343,21 @@ fn privileged_a_loop_device_lives_while_its_holder_does() {
         let text = std::fs::read_to_string(format!("/sys/block/{name}/{attribute}"));
         text.unwrap().trim().to_owned()
     };
-    assert_eq!(
-        (attribute("ro"), attribute("loop/autoclear")),
-        ("1".into(), "1".into())
-    );
+    assert_eq!((attribute("ro"), attribute("loop/autoclear")), ("1".into(), "1".into()));
     holder.release();
 }
 
 /// Nobody learns where it is, so nobody would remove it.
 #[test]
 fn what_cannot_be_told_does_not_stay() {
-    for more in [
-        &["--transport", "file"][..],
-        &["--transport", "vhost-user", "--socket", "disk.sock"],
-    ] {
+    for more in
+        [&["--transport", "file"][..], &["--transport", "vhost-user", "--socket", "disk.sock"]]
+    {
         let folder = node("");
         let output = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
             .args(attach_arguments(&folder, more))
             .current_dir(folder.path("bundle"))
-            .stdout(
-                std::fs::File::options()
-                    .write(true)
-                    .open("/dev/full")
-                    .unwrap(),
-            )
+            .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())
             .output()
             .unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -465,30 +389,18 @@ fn a_vhost_user_device_is_served_to_one_vmm() {
     }
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["transport"], "vhost-user");
-    assert_eq!(
-        (&report["path"], &report["held_by"]),
-        (&json!(socket), &json!(child.id()))
-    );
-    assert_eq!(
-        Path::new(&socket).metadata().unwrap().mode() & 0o7777,
-        0o600
-    );
+    assert_eq!((&report["path"], &report["held_by"]), (&json!(socket), &json!(child.id())));
+    assert_eq!(Path::new(&socket).metadata().unwrap().mode() & 0o7777, 0o600);
     // A VMM that connects and goes away. What a real one reads is tested where the device is.
     drop(std::os::unix::net::UnixStream::connect(&socket).unwrap());
     let output = child.wait_with_output().unwrap();
     let events = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{events}");
     assert!(
-        events
-            .lines()
-            .all(|line| line.starts_with("kata-configdev: sandbox box-1: ")),
+        events.lines().all(|line| line.starts_with("kata-configdev: sandbox box-1: ")),
         "{events}"
     );
-    assert!(
-        SECRETS
-            .iter()
-            .all(|secret| !events.contains(secret) && !text.contains(secret))
-    );
+    assert!(SECRETS.iter().all(|secret| !events.contains(secret) && !text.contains(secret)));
 
     // The path is taken now.
     let again = attach(&folder, &["--socket", &socket]);

@@ -58,19 +58,11 @@ fn pack_and_inspect_round_trip() {
     assert_eq!(packed["bytes"], bytes.len());
     assert_eq!(packed["document"]["bytes"], VALID.len());
     assert_eq!(packed["sha256"], sha256sum(folder.path("image")));
-    assert_eq!(
-        packed["document"]["sha256"],
-        sha256sum(folder.path("document.toml"))
-    );
+    assert_eq!(packed["document"]["sha256"], sha256sum(folder.path("document.toml")));
 
     let shown = run(&["inspect", &image]);
     shown.succeeds();
-    for part in [
-        "imgpullr",
-        "basic.corp",
-        "[redacted]",
-        packed["sha256"].as_str().unwrap(),
-    ] {
+    for part in ["imgpullr", "basic.corp", "[redacted]", packed["sha256"].as_str().unwrap()] {
         shown.prints(&[part]);
     }
     let report = run(&["inspect", "--json", &image]).json();
@@ -80,11 +72,7 @@ fn pack_and_inspect_round_trip() {
     assert_eq!(report["sha256"], packed["sha256"]);
     assert_eq!(report["document"]["sha256"], packed["document"]["sha256"]);
     assert_eq!(report["document"]["valid"], true);
-    assert!(
-        report["document"]["content"]
-            .to_string()
-            .contains("[redacted]")
-    );
+    assert!(report["document"]["content"].to_string().contains("[redacted]"));
 
     // Packing is a function of the document.
     let text = run(&["pack", "--config", &config, "--output", &image]);
@@ -112,20 +100,12 @@ fn a_reason_of_the_node_is_valid_and_told() {
     shown.succeeds();
     shown.prints(&["node-error = 'no such file\\u{1b}[2J'\n"]);
     let report = run(&["inspect", "--json", &image]).json();
-    assert_eq!(
-        report["document"]["content"]["node-error"],
-        "no such file\\u{1b}[2J"
-    );
-    for extra in [
-        &[][..],
-        &["--measured", &folder.file("measured.toml", VALID)],
-    ] {
+    assert_eq!(report["document"]["content"]["node-error"], "no such file\\u{1b}[2J");
+    for extra in [&[][..], &["--measured", &folder.file("measured.toml", VALID)]] {
         let explained = run(&[&["explain", "--config", &config, "basic.corp/app"], extra].concat());
         explained.ends(65);
-        explained.prints(&[
-            "refused     the node has no configuration and nothing is pulled \
-            without it; the node says: no such file\\u{1b}[2J\n",
-        ]);
+        explained.prints(&["refused     the node has no configuration and nothing is pulled \
+            without it; the node says: no such file\\u{1b}[2J\n"]);
     }
 }
 
@@ -133,10 +113,7 @@ fn a_reason_of_the_node_is_valid_and_told() {
 fn pack_refuses_what_check_refuses_and_writes_nothing() {
     let folder = Folder::new();
     let config = folder.file("document.toml", INVALID);
-    let refused = run_line(&format!(
-        "pack --config {config} --output {}",
-        folder.text("image")
-    ));
+    let refused = run_line(&format!("pack --config {config} --output {}", folder.text("image")));
     refused.fails(65, &[":2: registries.\"basic.corp.\".usrname: "]);
     assert!(!folder.path("image").exists());
 }
@@ -205,13 +182,9 @@ fn help_teaches_and_wrong_arguments_are_told() {
         help.prints(&["Example"]);
     }
     run(&["--version"]).ends(0);
-    for arguments in [
-        &[][..],
-        &["chekc"],
-        &["check"],
-        &["pack", "--config", "x"],
-        &["check", "--password", "x"],
-    ] {
+    for arguments in
+        [&[][..], &["chekc"], &["check"], &["pack", "--config", "x"], &["check", "--password", "x"]]
+    {
         let usage = run(arguments);
         usage.fails(64, &[]);
         assert!(!usage.stderr.is_empty());

@@ -24,10 +24,7 @@ fn node() -> Folder {
             folder.path("host/*/document.toml")
         ),
     );
-    let drop_in = format!(
-        "qemu.microvm = {:?}\nguest-pull = true\n",
-        folder.path("small")
-    );
+    let drop_in = format!("qemu.microvm = {:?}\nguest-pull = true\n", folder.path("small"));
     folder.file("config.d/50-node.toml", drop_in);
     folder.file(
         "host/a/document.toml",
@@ -119,10 +116,7 @@ fn values_come_with_their_origin() {
         report["document"],
         json!({"value": pattern, "source": {"path": settings, "line": 2}, "file": document})
     );
-    assert_eq!(
-        report["annotation-allow"],
-        json!({"value": [], "source": null})
-    );
+    assert_eq!(report["annotation-allow"], json!({"value": [], "source": null}));
     assert_eq!(
         report["qemu"]["microvm"],
         json!({"value": small, "source": {"path": drop_in, "line": 1}})
@@ -134,10 +128,7 @@ fn values_come_with_their_origin() {
 fn documents_by_namespace_are_listed_and_looked_at() {
     let folder = node();
     std::fs::create_dir(folder.path("teams")).unwrap();
-    let (settings, pattern) = (
-        folder.text("config.toml"),
-        folder.text("teams/{namespace}.toml"),
-    );
+    let (settings, pattern) = (folder.text("config.toml"), folder.text("teams/{namespace}.toml"));
     let qemu = folder.path("qemu");
     let text = format!("qemu = {qemu:?}\ndocument = {pattern:?}\nengine = \"cri-o\"\n");
     folder.file("config.toml", &text);
@@ -165,10 +156,7 @@ fn documents_by_namespace_are_listed_and_looked_at() {
     let report = |path: &str| run(&["config", "--json", "--settings", path]).json();
     for path in [&settings, &copied] {
         let report = report(path);
-        assert_eq!(
-            report["document"]["namespaces"],
-            json!(["team-a", "team-b"])
-        );
+        assert_eq!(report["document"]["namespaces"], json!(["team-a", "team-b"]));
         assert_eq!(report["document"]["file"], json!(null));
         assert_eq!(report["engine"]["value"], "cri-o");
     }
@@ -176,12 +164,7 @@ fn documents_by_namespace_are_listed_and_looked_at() {
     let other = folder.text("teams/_other.toml");
     for (more, file, content, rule) in [
         ("", "team-b", "x = 1\n", "teams/team-b.toml: "),
-        (
-            &*format!("namespace-fallback = {other:?}\n"),
-            "",
-            "",
-            "_other.toml: ",
-        ),
+        (&*format!("namespace-fallback = {other:?}\n"), "", "", "_other.toml: "),
     ] {
         folder.file("config.toml", format!("{text}{more}"));
         let path = format!("teams/{file}.toml");
@@ -198,10 +181,7 @@ fn documents_by_namespace_are_listed_and_looked_at() {
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(65);
     shown.says(&["/teams: No such file"]);
-    folder.file(
-        "config.toml",
-        format!("{text}missing-document = \"late\"\n"),
-    );
+    folder.file("config.toml", format!("{text}missing-document = \"late\"\n"));
     run(&["config", "--settings", &settings]).succeeds();
 }
 
@@ -278,10 +258,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     );
 
     // What the kubelet would refuse is an error, after everything was shown.
-    folder.file(
-        "providers.yaml",
-        listed.replace("x.corp", "hunter2-password:x"),
-    );
+    folder.file("providers.yaml", listed.replace("x.corp", "hunter2-password:x"));
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(65);
     shown.prints(&["deadline-secs = 9"]);
@@ -293,10 +270,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     shown.ends(65);
     shown.says(&["not found where kubeadm, k3s, RKE2, EKS, GKE and AKS keep it"]);
     // So is half of a place.
-    folder.file(
-        "config.d/50-node.toml",
-        "credential-providers.bin-dir = \"/opt/bin\"\n",
-    );
+    folder.file("config.d/50-node.toml", "credential-providers.bin-dir = \"/opt/bin\"\n");
     let shown = run(&["config", "--settings", &settings]);
     shown.ends(65);
     let expected = format!("{settings}:3: credential-providers.registries: config is missing");
@@ -323,24 +297,14 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
         = \"/opt/bin\"\n"
         ),
     );
-    assert!(
-        run(&["config", "--settings", &settings])
-            .stderr
-            .contains("no file ends in")
-    );
-    for (name, provider) in [
-        ("b.yml", "second"),
-        ("a.json", "first"),
-        ("c.yaml", "third"),
-        ("d.txt", "none"),
-    ] {
+    assert!(run(&["config", "--settings", &settings]).stderr.contains("no file ends in"));
+    for (name, provider) in
+        [("b.yml", "second"), ("a.json", "first"), ("c.yaml", "third"), ("d.txt", "none")]
+    {
         folder.file(&format!("listing/{name}"), listed.replace("ecr", provider));
     }
     let report = run(&["config", "--json", "--settings", &settings]).json();
-    assert_eq!(
-        report["credential-providers"]["plugins"],
-        json!(["first", "second", "third"])
-    );
+    assert_eq!(report["credential-providers"]["plugins"], json!(["first", "second", "third"]));
     // One that names nobody costs itself, as for the kubelet.
     let (head, _) = listed.split_once("providers:").unwrap();
     folder.file("listing/0.yaml", format!("{head}providers: []\n"));
@@ -351,11 +315,7 @@ fn credential_providers_are_merged_by_key_and_looked_at() {
     let shown = run(&["config", "--settings", &settings]);
     shown.says(&["listing/e.yaml: provider 1 has the name of another one"]);
     folder.set_mode("listing/e.yaml", 0o622);
-    assert!(
-        run(&["config", "--settings", &settings])
-            .stderr
-            .contains("mode 0622")
-    );
+    assert!(run(&["config", "--settings", &settings]).stderr.contains("mode 0622"));
 }
 
 #[test]
@@ -370,10 +330,7 @@ fn a_pattern_that_does_not_find_its_document_is_told() {
         shown.prints(&["\n# matches no single file\n"]);
         shown.says(&[rule]);
         let json = run(&["config", "--json", "--settings", &settings]);
-        assert_eq!(
-            (json.code, &json.json()["document"]["file"]),
-            (65, &json!(null))
-        );
+        assert_eq!((json.code, &json.json()["document"]["file"]), (65, &json!(null)));
         for name in ["a", "b"] {
             let _ = std::fs::remove_file(folder.path(&format!("host/{name}/document.toml")));
         }
@@ -401,10 +358,7 @@ fn a_line_break_in_a_name_makes_no_line() {
     shown.ends(0);
     shown.prints(&["\n# matches "]);
     assert!(
-        shown
-            .stdout
-            .lines()
-            .all(|line| !line.starts_with("x = 1") && !line.starts_with("y = 2")),
+        shown.stdout.lines().all(|line| !line.starts_with("x = 1") && !line.starts_with("y = 2")),
         "{}",
         shown.stdout
     );
@@ -416,10 +370,7 @@ fn broken_settings_are_told_with_file_and_line() {
     let settings = folder.text("config.toml");
     let drop_in = folder.file("config.d/60-bad.toml", "\n[qemu]\nq53 = \"/x\"\n");
     let refused = run(&["config", "--settings", &settings]);
-    refused.fails(
-        65,
-        &[&format!("read the settings {drop_in}:3: qemu: \"q53\"")],
-    );
+    refused.fails(65, &[&format!("read the settings {drop_in}:3: qemu: \"q53\"")]);
     let absent = run(&["config", "--settings", &folder.text("absent.toml")]);
     absent.ends(65);
 }
@@ -432,10 +383,7 @@ fn settings_in_a_directory_of_everybody_are_refused() {
     let config = || run(&["config", "--settings", &settings]);
     folder.set_mode("", 0o777);
     let refused = config();
-    refused.fails(
-        65,
-        &["its mode 0777 lets others than its owner write to it"],
-    );
+    refused.fails(65, &["its mode 0777 lets others than its owner write to it"]);
     refused.says(&["read the settings ", "chmod go-w"]);
     for mode in [0o755, 0o1777] {
         folder.set_mode("", mode);
@@ -449,40 +397,16 @@ fn settings_in_a_directory_of_everybody_are_refused() {
 fn what_the_wrapper_would_refuse_is_an_error() {
     let wrapper = env!("CARGO_BIN_EXE_kata-configdev-qemu");
     let cases = [
-        (
-            "qemu = \"/nowhere/qemu\"",
-            69,
-            "execute /nowhere/qemu: No such file",
-        ),
+        ("qemu = \"/nowhere/qemu\"", 69, "execute /nowhere/qemu: No such file"),
         ("qemu = \"/etc\"", 69, "execute /etc: Permission denied"),
-        (
-            "qemu.pc = \"/etc/passwd\"",
-            69,
-            "execute /etc/passwd: Permission denied",
-        ),
+        ("qemu.pc = \"/etc/passwd\"", 69, "execute /etc/passwd: Permission denied"),
         (&format!("qemu = {wrapper:?}"), 65, "is this wrapper itself"),
-        (
-            "transport = \"loop\"",
-            65,
-            "the wrapper cannot use the transport \"loop\"",
-        ),
+        ("transport = \"loop\"", 65, "the wrapper cannot use the transport \"loop\""),
         ("transport = \"vhost-user\"", 65, "cannot use the transport"),
-        (
-            "document = \"/nowhere/d.toml\"",
-            65,
-            "read the node's document /nowhere/d.toml: No such",
-        ),
+        ("document = \"/nowhere/d.toml\"", 65, "read the node's document /nowhere/d.toml: No such"),
         ("document = \"BROKEN\"", 65, "accept the document "),
-        (
-            "annotation-allow = [\"/nowhere\"]",
-            65,
-            "open the allowed directory /nowhere: No such",
-        ),
-        (
-            "disks.timesync = {source = \"/nowhere/d\"}",
-            65,
-            "/nowhere/d",
-        ),
+        ("annotation-allow = [\"/nowhere\"]", 65, "open the allowed directory /nowhere: No such"),
+        ("disks.timesync = {source = \"/nowhere/d\"}", 65, "/nowhere/d"),
     ];
     for (line, code, said) in cases {
         let folder = node();

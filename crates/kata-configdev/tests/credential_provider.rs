@@ -63,10 +63,7 @@ fn the_answer_has_the_protocols_exact_bytes() {
         ("half.corp/app", "half.corp", "", "token"),
     ] {
         for version in ["v1", "v1beta1", "v1alpha1"] {
-            let output = ask(
-                &["--config", &document],
-                question(version, image).as_bytes(),
-            );
+            let output = ask(&["--config", &document], question(version, image).as_bytes());
             assert_eq!(output.status.code(), Some(0));
             assert_eq!(
                 String::from_utf8(output.stdout).unwrap(),
@@ -124,11 +121,7 @@ fn the_settings_name_the_document() {
     // A node without a document has no credentials, which is an answer.
     let settings = folder.file("none.toml", "");
     let output = ask(&["--settings", &settings], question.as_bytes());
-    assert!(
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .contains("\"auth\":{}")
-    );
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\"auth\":{}"));
 }
 
 #[test]
@@ -141,26 +134,15 @@ fn what_cannot_be_answered_is_an_error_without_secrets() {
     folder.set_mode("shared.toml", 0o666);
     let asked = question("v1", "reg.corp/app");
     let token = "hunter2-service-account";
-    let unknown = asked.replace(
-        "\"image\"",
-        &format!("\"serviceToken\":\"{token}\",\"image\""),
-    );
+    let unknown = asked.replace("\"image\"", &format!("\"serviceToken\":\"{token}\",\"image\""));
     let reason = folder.file("reason.toml", "node-error = \"no such file\"\n");
     let cases: [(&str, &str, &str); 11] = [
         (&good, "", "kubelet's question"),
         (&good, token, "kubelet's question"),
         (&good, &unknown, "kubelet's question"),
         (&good, &format!("{asked}{token}"), "kubelet's question"),
-        (
-            &good,
-            &asked.replace("Request", "Response"),
-            "its kind is not CredentialProviderRequest",
-        ),
-        (
-            &good,
-            &asked.replace("/v1", "/v2"),
-            "its apiVersion is not one of",
-        ),
+        (&good, &asked.replace("Request", "Response"), "its kind is not CredentialProviderRequest"),
+        (&good, &asked.replace("/v1", "/v2"), "its apiVersion is not one of"),
         (&good, &" ".repeat(1 << 20), "more than 262144 bytes"),
         (&broken, &asked, "accept the document"),
         (&absent, &asked, "No such file"),
@@ -207,10 +189,9 @@ fn the_projects_two_halves_understand_each_other() {
         let mut providers = Providers::default();
         providers.add(config.as_bytes()).unwrap();
         let hosts = ["reg.corp", "docker.io"].map(|host| RegistryHost::parse(host).unwrap());
-        let questions = hosts.each_ref().map(|host| Question {
-            provider: &providers.list()[0],
-            image: probe(host),
-        });
+        let questions = hosts
+            .each_ref()
+            .map(|host| Question { provider: &providers.list()[0], image: probe(host) });
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(50);
         let answers = ask(Path::new(&folder.text(".")), &questions, deadline);
         for ((host, answer), user) in hosts.iter().zip(&answers).zip(["robot", "hub"]) {

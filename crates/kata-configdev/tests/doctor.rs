@@ -46,9 +46,8 @@ fn table() -> BTreeMap<String, Vec<String>> {
             panic!("not two cells: {row}");
         };
         let line = line.trim().trim_matches('`');
-        let after = ["fault ", "warning ", "note "]
-            .iter()
-            .find_map(|severity| line.split_once(severity));
+        let after =
+            ["fault ", "warning ", "note "].iter().find_map(|severity| line.split_once(severity));
         let (_, after) = after.expect(row);
         let (id, _) = after.split_once(':').expect(row);
         table.entry(id.into()).or_default().push(line.into());
@@ -84,11 +83,7 @@ fn a_node_on_which_all_is_well_has_no_fault() {
     run.prints(&["0 faults, 0 warnings, "]);
     let json: serde_json::Value = doctor(&node, &["--json"]).json();
     let severities = json["findings"].as_array().unwrap().iter();
-    assert!(
-        severities
-            .map(|one| &one["severity"])
-            .all(|one| one == "note")
-    );
+    assert!(severities.map(|one| &one["severity"]).all(|one| one == "note"));
 }
 
 /// What no file of a node is broken for: who runs doctor, and which processes the machine has.
@@ -111,12 +106,8 @@ fn the_ids_on_other_pages_are_doctors() {
         let text = std::fs::read_to_string(path.join(page)).unwrap();
         let kinds = IDS.map(|id| id.split('-').next().unwrap_or_default());
         for word in text.split('`').filter(|word| !word.ends_with("...")) {
-            let is_id = word
-                .bytes()
-                .all(|byte| byte == b'-' || byte.is_ascii_lowercase())
-                && word
-                    .split_once('-')
-                    .is_some_and(|(kind, _)| kinds.contains(&kind));
+            let is_id = word.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase())
+                && word.split_once('-').is_some_and(|(kind, _)| kinds.contains(&kind));
             if is_id {
                 named += 1;
                 assert!(IDS.contains(&word), "{page}: {word}");
@@ -166,11 +157,7 @@ fn a_finding_is_safe_to_show_and_names_the_nodes_paths() {
     node.append(node::SETTINGS, "\"\u{9b}31m\u{202e}\" = 1\n");
     let json = doctor(&node, &["--json"]);
     json.ends(65);
-    assert!(
-        !json.stdout.contains(['\u{9b}', '\u{202e}']),
-        "{}",
-        json.stdout
-    );
+    assert!(!json.stdout.contains(['\u{9b}', '\u{202e}']), "{}", json.stdout);
 
     let node = Node::new();
     for id in ["providers-invalid", "leftovers-unread"] {
@@ -184,11 +171,7 @@ fn a_finding_is_safe_to_show_and_names_the_nodes_paths() {
         let arguments = ["doctor", "--host-root", host];
         let mut command = command::PROGRAM.command(&arguments);
         let parent = Path::new(&link).parent().unwrap();
-        let directory = if directory == "/tmp" {
-            parent
-        } else {
-            Path::new(directory)
-        };
+        let directory = if directory == "/tmp" { parent } else { Path::new(directory) };
         let run = command::PROGRAM.finish(command.current_dir(directory));
         for line in [
             "/etc/eks/image-credential-provider/config.json: warning providers-invalid: ",
@@ -273,11 +256,7 @@ fn no_link_leads_out_and_no_fifo_hangs() {
     let run = doctor(&node, &[]);
     run.ends(65).prints(&["fault settings-missing: "]);
     node.remove(node::SETTINGS);
-    node.put(
-        node::SETTINGS,
-        "document = \"/etc/kata-configdev/imagepuller.toml\"\n",
-    );
+    node.put(node::SETTINGS, "document = \"/etc/kata-configdev/imagepuller.toml\"\n");
     let run = doctor(&node, &[]);
-    run.ends(65)
-        .prints(&["fault document-unread: ", "it is not a regular file"]);
+    run.ends(65).prints(&["fault document-unread: ", "it is not a regular file"]);
 }

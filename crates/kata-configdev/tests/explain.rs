@@ -66,11 +66,7 @@ fn the_first_line_is_the_winning_key_as_written() {
     for (image, first, rule) in [
         ("registry.corp/app", "Registry.corp", "literal"),
         ("registry.corp:443/app", "Registry.corp", "literal"),
-        (
-            "registry.corp:5000/team/app:1.2",
-            "registry.corp:5000",
-            "literal with port",
-        ),
+        ("registry.corp:5000/team/app:1.2", "registry.corp:5000", "literal with port"),
         ("REGISTRY.corp:80/app", "Registry.corp", "literal"),
         ("sub.registry.corp/app", ".corp.", "suffix"),
         ("a.deep.corp/app", ".deep.corp", "suffix"),
@@ -87,11 +83,7 @@ fn the_first_line_is_the_winning_key_as_written() {
         ("alpine", "index.docker.io", "literal"),
         ("team/app:1", "index.docker.io", "literal"),
         ("docker.io/library/alpine", "index.docker.io", "literal"),
-        (
-            "registry-1.docker.io/team/app",
-            "index.docker.io",
-            "literal",
-        ),
+        ("registry-1.docker.io/team/app", "index.docker.io", "literal"),
         ("auth.docker.io/team/app", "(defaults)", "defaults"),
         ("localhost:5000/app", "(defaults)", "defaults"),
     ] {
@@ -133,22 +125,12 @@ fn the_entry_for_the_repository_is_named_beside_that_of_the_host() {
         assert_eq!(json["credentials"]["username"], user, "{image}");
         assert_eq!(json["registry"]["credentials"]["username"], user, "{image}");
         assert_eq!(json["registry"]["plain_http"], true, "{image}");
-        assert_eq!(
-            text.contains("\naccount     \""),
-            access.is_some(),
-            "{text}"
-        );
+        assert_eq!(text.contains("\naccount     \""), access.is_some(), "{text}");
     }
     let (text, json) = explain(&document, "r.corp/team/app");
     let loser = &json["also_matching"][0];
-    assert_eq!(
-        (&loser["key"], &loser["rule"]),
-        (&"r.corp/team".into(), &"repositories".into())
-    );
-    assert!(
-        text.contains("loses       \"r.corp/team\": an entry for more of the"),
-        "{text}"
-    );
+    assert_eq!((&loser["key"], &loser["rule"]), (&"r.corp/team".into(), &"repositories".into()));
+    assert!(text.contains("loses       \"r.corp/team\": an entry for more of the"), "{text}");
     // There need be no entry for the host.
     let alone = format!("[registries.\"r.corp/team\"]\n{}", login("team"));
     let (text, json) = explain(&alone, "r.corp/team/app");
@@ -178,10 +160,7 @@ fn the_owners_way_and_the_hosts_account_are_told_apart() {
         let wants_none = "measured entry \".corp.\" wants none (\"anonymous = true\")";
         assert_eq!(text.contains(wants_none), account.is_none(), "{text}");
         let losers = json["also_matching"].as_array().unwrap();
-        let losers: Vec<_> = losers
-            .iter()
-            .map(|loser| loser["key"].as_str().unwrap())
-            .collect();
+        let losers: Vec<_> = losers.iter().map(|loser| loser["key"].as_str().unwrap()).collect();
         let expected = match account {
             Some(_) => vec!["."],
             None => vec!["r.corp", "."],
@@ -219,26 +198,10 @@ fn row<'a>(text: &'a str, label: &str) -> &'a str {
 #[test]
 fn what_follows_is_told_without_secrets() {
     for (image, label, expected) in [
-        (
-            "registry.corp/app",
-            "credentials",
-            "user name and password, user \"robot\"",
-        ),
-        (
-            "a.corp/app",
-            "credentials",
-            "user name and password, user \"puller\"",
-        ),
-        (
-            "registry.corp:5000/app",
-            "credentials",
-            "bearer token (registrytoken)",
-        ),
-        (
-            "example.com/app",
-            "credentials",
-            "OAuth2 refresh token (identitytoken)",
-        ),
+        ("registry.corp/app", "credentials", "user name and password, user \"robot\""),
+        ("a.corp/app", "credentials", "user name and password, user \"puller\""),
+        ("registry.corp:5000/app", "credentials", "bearer token (registrytoken)"),
+        ("example.com/app", "credentials", "OAuth2 refresh token (identitytoken)"),
         (
             "other.org/app",
             "credentials",
@@ -296,11 +259,7 @@ fn what_follows_is_told_without_secrets() {
             entry \"mirror.corp:5000\" has no credentials; roots the web's public roots: \
             entry \"mirror.corp:5000\" has no \"ca-certs\"",
         ),
-        (
-            "quay.io/team/app",
-            "registry",
-            "never asked itself, because mirror-fallback is not set",
-        ),
+        ("quay.io/team/app", "registry", "never asked itself, because mirror-fallback is not set"),
         (
             "other.org/app",
             "proxy",
@@ -348,11 +307,7 @@ fn a_weak_mirror_is_told() {
         assert_eq!(json["insecure_skip_verify"], is_unverified, "{url} {own}");
         assert_eq!(json["credentials_withheld"], is_withheld, "{url} {own}");
         let is_https = url.starts_with("https");
-        assert_eq!(
-            text.contains(unverified),
-            is_unverified && is_https,
-            "{text}"
-        );
+        assert_eq!(text.contains(unverified), is_unverified && is_https, "{text}");
         assert_eq!(text.contains(withheld), is_withheld, "{text}");
     }
 }
@@ -364,10 +319,7 @@ fn json_has_the_same_facts() {
         json["image"],
         json!({"host": "docker.io", "repository": "library/alpine", "tag": "latest", "digest": null})
     );
-    assert_eq!(
-        json["credentials"],
-        json!({"kind": "basic", "username": "hub"})
-    );
+    assert_eq!(json["credentials"], json!({"kind": "basic", "username": "hub"}));
     assert_eq!(
         json["mirror"],
         json!({
@@ -389,10 +341,7 @@ fn json_has_the_same_facts() {
         })
     );
     assert_eq!(json["registry"]["asked"], true);
-    assert_eq!(
-        json["registry"]["credentials"],
-        json!({"kind": "anonymous", "username": null})
-    );
+    assert_eq!(json["registry"]["credentials"], json!({"kind": "anonymous", "username": null}));
     assert_eq!(
         json["registry"]["reasons"][0],
         "entry \"docker.io.\" lends its credentials to the mirror mirror.example, so none are left \
@@ -417,24 +366,15 @@ fn a_user_name_that_is_the_secret_is_hidden() {
 #[test]
 fn what_cannot_be_explained() {
     let folder = Folder::new();
-    let path = folder.file(
-        "document.toml",
-        "[registries.\"a.corp\"]\nusrname = \"hunter2-token\"\n",
-    );
+    let path =
+        folder.file("document.toml", "[registries.\"a.corp\"]\nusrname = \"hunter2-token\"\n");
     let refused = run(&["explain", "--config", &path, "a.corp/app"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused
-            .stderr
-            .contains(":2: registries.\"a.corp\".usrname: ")
-    );
+    assert!(refused.stderr.contains(":2: registries.\"a.corp\".usrname: "));
     let path = folder.file("document.toml", DOCUMENT);
-    for image in [
-        "https://u:hunter2-token@a.corp/app",
-        "a.corp/App",
-        "",
-        "a.corp/app@sha256:hunter2-token",
-    ] {
+    for image in
+        ["https://u:hunter2-token@a.corp/app", "a.corp/App", "", "a.corp/app@sha256:hunter2-token"]
+    {
         let refused = run(&["explain", "--config", &path, image]);
         assert_eq!((refused.code, refused.stdout.as_str()), (64, ""), "{image}");
         assert!(refused.stderr.contains("reference"), "{}", refused.stderr);
@@ -507,14 +447,7 @@ fn the_owners_pins_say_what_runs() {
     }
     // What the guest would not use.
     let measured = folder.file("measured.toml", "\n[pins]\n\"r.corp/App\" = \"sha256:1\"\n");
-    let explained = run(&[
-        "explain",
-        "--config",
-        &config,
-        "--measured",
-        &measured,
-        "r.corp/a",
-    ]);
+    let explained = run(&["explain", "--config", &config, "--measured", &measured, "r.corp/a"]);
     assert_eq!(explained.code, 65);
     let rule = "measured.toml:3: pins.\"r.corp/App\": the repository of the image reference has \
         upper-case";

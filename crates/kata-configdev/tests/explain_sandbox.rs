@@ -33,10 +33,7 @@ fn an_image_is_explained_by_the_document_of_its_sandbox() {
         assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
     }
     let report = node.json(&["sub.own.corp:5000/app"]);
-    assert_eq!(
-        (&report["explanation"]["key"], &report["registries"]),
-        (&Value::Null, &json!([]))
-    );
+    assert_eq!((&report["explanation"]["key"], &report["registries"]), (&Value::Null, &json!([])));
     let report = node.json(&["own.corp:5000/app"]);
     assert_eq!(report["explanation"]["key"], "own.corp");
     assert_eq!(report["registries"][0]["source"]["line"], 1);
@@ -48,10 +45,7 @@ fn an_image_is_explained_by_the_document_of_its_sandbox() {
     node.document = Some(node.folder.file("mirror.toml", text));
     let report = node.json(&["own.corp/app"]);
     let mirror = &report["explanation"]["mirror"];
-    assert_eq!(
-        mirror["credentials"],
-        json!({"kind": "basic", "username": null})
-    );
+    assert_eq!(mirror["credentials"], json!({"kind": "basic", "username": null}));
 }
 
 #[test]
@@ -66,39 +60,25 @@ fn the_pod_chooses() {
     let report = node.json(&[]);
     assert_eq!(report["document"], json!({"path": pod, "chosen_by": "pod"}));
     assert_eq!(of(&report, "own.corp")["source"]["line"], 2);
-    assert_eq!(
-        of(&report, "own.corp")["credentials"]["kind"],
-        "registrytoken"
-    );
+    assert_eq!(of(&report, "own.corp")["credentials"]["kind"], "registrytoken");
 
     node.annotate("");
     let report = node.json(&["own.corp/app"]);
-    assert_eq!(
-        (&report["document"], &report["registries"]),
-        (&Value::Null, &json!([]))
-    );
+    assert_eq!((&report["document"], &report["registries"]), (&Value::Null, &json!([])));
     assert_eq!(report["explanation"]["rule"], "defaults");
     let run = node.explain(&[]);
-    assert!(
-        run.stdout
-            .contains("no disk: the pod's annotation is empty"),
-        "{}",
-        run.stdout
-    );
+    assert!(run.stdout.contains("no disk: the pod's annotation is empty"), "{}", run.stdout);
 
     std::fs::create_dir(node.folder.path("config.d")).unwrap();
-    node.folder
-        .file("config.d/99-off.toml", "enabled = false\n");
+    node.folder.file("config.d/99-off.toml", "enabled = false\n");
     node.spec("{}");
-    node.explain(&[])
-        .prints(&["no disk: the settings say enabled = false"]);
+    node.explain(&[]).prints(&["no disk: the settings say enabled = false"]);
 }
 
 #[test]
 fn where_the_node_has_no_document_nobody_is_asked() {
     let node = Node::full();
-    node.folder
-        .file("document.toml", "node-error = \"no such file\"\n");
+    node.folder.file("document.toml", "node-error = \"no such file\"\n");
     let says = "the node has no configuration and nothing is pulled without it; the node says: no \
     such file";
     let text = node.explain(&[]);
@@ -122,19 +102,10 @@ fn providers_alone_make_a_document_unless_left_out() {
     let mut node = Node::full();
     node.document = None;
     let report = node.json(&[]);
-    assert_eq!(
-        report["document"],
-        json!({"path": null, "chosen_by": "providers"})
-    );
-    assert_eq!(
-        of(&report, "own.corp")["source"]["name"],
-        "credential provider good"
-    );
+    assert_eq!(report["document"], json!({"path": null, "chosen_by": "providers"}));
+    assert_eq!(of(&report, "own.corp")["source"]["name"], "credential provider good");
     let report = node.json(&["--no-providers"]);
-    assert_eq!(
-        (&report["document"], &report["providers"]),
-        (&Value::Null, &json!("left out"))
-    );
+    assert_eq!((&report["document"], &report["providers"]), (&Value::Null, &json!("left out")));
     // No program is started.
     let mut node = Node::new();
     let trace = node.folder.text("trace");
@@ -145,9 +116,7 @@ fn providers_alone_make_a_document_unless_left_out() {
     node.json(&[]);
     assert!(Path::new(&trace).exists());
     // Another document than that of the settings, as for attach.
-    let other = node
-        .folder
-        .file("other.toml", "[registries.\"other.corp\"]\n");
+    let other = node.folder.file("other.toml", "[registries.\"other.corp\"]\n");
     let report = node.json(&["--no-providers", "--config", &other]);
     assert_eq!(report["document"]["path"], other);
 }
@@ -155,10 +124,7 @@ fn providers_alone_make_a_document_unless_left_out() {
 #[test]
 fn an_answer_is_kept_for_the_next_sandbox() {
     let Ok(memory) = TempDir::new_in("/dev/shm") else {
-        assert!(
-            std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-            "no /dev/shm"
-        );
+        assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "no /dev/shm");
         eprintln!("skipped: no /dev/shm");
         return;
     };
@@ -173,10 +139,7 @@ fn an_answer_is_kept_for_the_next_sandbox() {
     let report = node.json(&[]);
     let answer = &of(&report, "reg.example")["source"]["answer"];
     assert_eq!(answer["answer"], "kept");
-    assert!(
-        (1..=600).contains(&answer["expires_in_secs"].as_u64().unwrap()),
-        "{answer}"
-    );
+    assert!((1..=600).contains(&answer["expires_in_secs"].as_u64().unwrap()), "{answer}");
     let text = node.text("reg.example");
     assert!(
         text.contains("asked       credential provider good: answer kept from before, for "),
@@ -200,17 +163,11 @@ fn providers_are_asked_without_a_sandbox() {
         "asked       credential provider good: not asked, because the document has credentials\n",
     ]);
     assert!(!asked.stdout.contains("plugin-user") && !asked.stdout.contains("hunter2"));
-    assert!(
-        !asked.stdout.contains("\n.lab\n"),
-        "nobody is asked about it"
-    );
+    assert!(!asked.stdout.contains("\n.lab\n"), "nobody is asked about it");
     let json = run(&["providers", "--json", "--settings", &settings]);
     json.ends(69);
     let report = json.json();
-    assert_eq!(
-        of(&report, "reg.lab")["source"]["name"],
-        "credential provider good"
-    );
+    assert_eq!(of(&report, "reg.lab")["source"]["name"], "credential provider good");
     assert_eq!(report["document"], node.document.clone().unwrap());
 
     // The registries of the kubelet's own configuration.
@@ -226,17 +183,10 @@ fn providers_are_asked_without_a_sandbox() {
     node.registries = "\"matchImages\"".into();
     let settings = node.settings();
     let json = run(&["providers", "--json", "--settings", &settings]);
-    assert_eq!(
-        (json.code, json.stderr.as_str()),
-        (0, ""),
-        "{}",
-        json.stdout
-    );
+    assert_eq!((json.code, json.stderr.as_str()), (0, ""), "{}", json.stdout);
     let report = json.json();
     let registries = report["registries"].as_array().unwrap().iter();
-    let names: Vec<_> = registries
-        .map(|one| one["registry"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = registries.map(|one| one["registry"].as_str().unwrap()).collect();
     assert_eq!(names, ["gcr.io/team", "reg.example", "gcr.io"], "{report}");
     // Nobody to ask is a mistake of the settings.
     let settings = node.folder.file("settings.toml", "transport = \"file\"\n");

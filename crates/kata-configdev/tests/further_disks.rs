@@ -121,12 +121,7 @@ fn a_disk_that_cannot_be_told_of_goes_alone() {
     let line = format!("{attach} --magic timesync").replace('@', &folder.text(""));
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
         .args(line.split(' '))
-        .stdout(
-            std::fs::File::options()
-                .write(true)
-                .open("/dev/full")
-                .unwrap(),
-        )
+        .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap())
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(69), "{output:?}");
@@ -140,28 +135,18 @@ fn a_disk_of_the_settings_is_attached_updated_and_detached() {
     let attached = at(&folder, &format!("{attach} timesync"));
     attached.succeeds();
     let report = attached.json();
-    assert_eq!(
-        (&report["serial"], &report["size"]),
-        (&"ntp".into(), &65536.into())
-    );
+    assert_eq!((&report["serial"], &report["size"]), (&"ntp".into(), &65536.into()));
     assert_eq!(report["document"], folder.text("ntp.conf").as_str());
     let path = report["path"].as_str().unwrap().to_owned();
     assert!(path.ends_with("/box-1/disk-74696d6573796e63.img"), "{path}");
     assert_eq!(content(path.as_ref()), NTP);
     at(&folder, &format!("{attach} othersss")).fails(64, &["has none with this magic"]);
-    at(
-        &folder,
-        &format!("{attach} timesync --transport vhost-user --socket @s"),
-    )
-    .fails(64, &["serves documents only"]);
+    at(&folder, &format!("{attach} timesync --transport vhost-user --socket @s"))
+        .fails(64, &["serves documents only"]);
 
     folder.file("ntp.conf", "server 192.0.2.2\n");
     let update = "update --sandbox-id box-1 --run-root @run";
-    at(
-        &folder,
-        &format!("{update} --magic timesync --config @ntp.conf"),
-    )
-    .succeeds();
+    at(&folder, &format!("{update} --magic timesync --config @ntp.conf")).succeeds();
     assert_eq!(content(path.as_ref()), "server 192.0.2.2\n");
     // The document's disk is another one, which this sandbox does not have.
     at(&folder, &format!("{update} --empty")).fails(69, &["there is no image at"]);
@@ -181,10 +166,9 @@ fn what_cannot_be_used_is_explained_and_refused() {
     assert!(explained.stdout.contains(&row), "{}", explained.stdout);
     let attach =
         "attach --bundle @bundle --sandbox-id b --settings @settings.toml --magic timesync";
-    for (text, words) in [
-        (Some("server 192.0.2.1 # too long"), "more than 20 bytes"),
-        (None, "No such file"),
-    ] {
+    for (text, words) in
+        [(Some("server 192.0.2.1 # too long"), "more than 20 bytes"), (None, "No such file")]
+    {
         match text {
             Some(text) => drop(folder.file("ntp.conf", text)),
             None => std::fs::remove_file(folder.path("ntp.conf")).unwrap(),

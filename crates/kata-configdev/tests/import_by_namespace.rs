@@ -45,9 +45,7 @@ fn each_namespace_gets_its_own_secrets_and_those_exported_to_it() {
     let run = import(&folder, &manifests, &["--strict"]);
     run.ends(0);
     let names = ["shared", "team-a", "team-b", "team-c"];
-    let listed: Vec<_> = names
-        .map(|name| folder.text(&format!("out/{name}.toml")))
-        .to_vec();
+    let listed: Vec<_> = names.map(|name| folder.text(&format!("out/{name}.toml"))).to_vec();
     assert_eq!(run.stdout, listed.join("\n") + "\n");
     for (name, hosts) in [
         ("shared", &["shared.corp"][..]),
@@ -58,11 +56,7 @@ fn each_namespace_gets_its_own_secrets_and_those_exported_to_it() {
         let path = format!("out/{name}.toml");
         let text = String::from_utf8(folder.read(&path)).unwrap();
         for host in ["a.corp", "b.corp", "shared.corp"] {
-            assert_eq!(
-                text.contains(&format!("\"{host}.\"")),
-                hosts.contains(&host),
-                "{text}"
-            );
+            assert_eq!(text.contains(&format!("\"{host}.\"")), hosts.contains(&host), "{text}");
         }
         assert_eq!(folder.mode(&path), 0o600);
     }
@@ -75,24 +69,13 @@ fn each_namespace_gets_its_own_secrets_and_those_exported_to_it() {
 /// One name becomes a path: a file of another directory must not be reached.
 #[test]
 fn names_that_kubernetes_refuses_write_nothing() {
-    for name in [
-        "../team-b",
-        "team.a",
-        "Team",
-        "-a",
-        "a-",
-        "\"\\0\"",
-        &"a".repeat(64),
-    ] {
+    for name in ["../team-b", "team.a", "Team", "-a", "a-", "\"\\0\"", &"a".repeat(64)] {
         let folder = Folder::with(&["out"]);
         let name = name.trim_matches('"');
         let manifests = secret("team-a", "pull", "a.corp", "") + &export("team-a", "pull", name);
         let run = import(&folder, &manifests, &[]);
         run.ends(65);
-        assert_eq!(
-            (folder.count("out"), folder.path("team-b.toml").exists()),
-            (0, false)
-        );
+        assert_eq!((folder.count("out"), folder.path("team-b.toml").exists()), (0, false));
     }
 }
 
@@ -100,22 +83,12 @@ fn names_that_kubernetes_refuses_write_nothing() {
 fn one_broken_secret_writes_nothing_if_strict() {
     let good = secret("team-a", "pull", "a.corp", "");
     let broken = secret("team-b", "pull", "b.corp", "").replace("{\"auths\"", "{auths");
-    let helper = secret("team-b", "pull", "b.corp", "").replace(
-        "{\"auths\"",
-        "{\"HttpHeaders\":{\"X-Team\":\"hunter2\"},\"auths\"",
-    );
+    let helper = secret("team-b", "pull", "b.corp", "")
+        .replace("{\"auths\"", "{\"HttpHeaders\":{\"X-Team\":\"hunter2\"},\"auths\"");
     for (manifests, options, expected) in [
-        (
-            good.clone() + &broken,
-            &["--strict"][..],
-            "error: for team-b: ",
-        ),
+        (good.clone() + &broken, &["--strict"][..], "error: for team-b: "),
         (broken.clone(), &[], "error: for team-b: "),
-        (
-            good + &helper,
-            &["--strict"],
-            "HttpHeaders: left out: the image puller sends no headers",
-        ),
+        (good + &helper, &["--strict"], "HttpHeaders: left out: the image puller sends no headers"),
         ("{\"auths\":{}}".to_owned(), &[], "no manifest of a secret"),
         (String::new(), &[], "nothing is in it"),
     ] {
@@ -127,10 +100,7 @@ fn one_broken_secret_writes_nothing_if_strict() {
     let folder = Folder::new();
     let missing = import(&folder, &secret("a", "pull", "a.corp", ""), &[]);
     // The directory is what is missing, not the document in it.
-    missing.fails(
-        69,
-        &["/out: No such file or directory (os error 2): create it"],
-    );
+    missing.fails(69, &["/out: No such file or directory (os error 2): create it"]);
     let two = import(&folder, "", &["--into", "x"]);
     two.ends(64);
 }

@@ -50,14 +50,7 @@ fn containerds_configuration_becomes_a_document() {
     assert_eq!(relative.stdout, run.stdout);
     let text = std::fs::read_to_string(node.path("etc/containerd/config.toml")).unwrap();
     let root = node.text("");
-    let arguments = [
-        "import",
-        "containerd-config",
-        "--root",
-        &root,
-        "--json",
-        "-",
-    ];
+    let arguments = ["import", "containerd-config", "--root", &root, "--json", "-"];
     let piped = importer(&SECRETS).run_with(&arguments, text.as_bytes());
     let report: Value = serde_json::from_str(&piped.stdout).unwrap();
     assert!(!report["document"].as_str().unwrap().contains("robot"));
@@ -65,18 +58,11 @@ fn containerds_configuration_becomes_a_document() {
     assert_eq!(report["findings"][0]["loss"], "lost");
     // What containerd would not start with.
     node.file("etc/containerd/conf.d/b.toml", "version = \"hunter2\"\n");
-    import(&node, &["containerd-config", CONFIG]).fails(
-        65,
-        &["error: /etc/containerd/conf.d/b.toml: version: expected integer"],
-    );
-    node.file(
-        "etc/containerd/config.toml",
-        "imports = [\"missing.toml\"]\n",
-    );
-    import(&node, &["containerd-config", CONFIG]).fails(
-        65,
-        &["error: /etc/containerd/missing.toml: it is not there"],
-    );
+    import(&node, &["containerd-config", CONFIG])
+        .fails(65, &["error: /etc/containerd/conf.d/b.toml: version: expected integer"]);
+    node.file("etc/containerd/config.toml", "imports = [\"missing.toml\"]\n");
+    import(&node, &["containerd-config", CONFIG])
+        .fails(65, &["error: /etc/containerd/missing.toml: it is not there"]);
 }
 
 const UNIT: &str = "[Unit]\nAfter=network.target\n[Service]\nExecStart=/usr/bin/containerd\n\
@@ -141,15 +127,8 @@ fn a_units_proxies_become_a_document() {
          NO_PROXY = \".corp,10.0.0.0/8\"\n"
     );
     // A file of variables wins over the unit's own.
-    node.file(
-        "etc/default/containerd",
-        "# proxies\nHTTPS_PROXY='http://file.corp' \n",
-    );
-    assert!(
-        import(&[])
-            .stdout
-            .contains("HTTPS_PROXY = \"http://file.corp\"")
-    );
+    node.file("etc/default/containerd", "# proxies\nHTTPS_PROXY='http://file.corp' \n");
+    assert!(import(&[]).stdout.contains("HTTPS_PROXY = \"http://file.corp\""));
     // What cannot be said, without its value.
     node.file(
         "etc/default/containerd",
@@ -167,10 +146,7 @@ fn a_units_proxies_become_a_document() {
         "etc/systemd/system/containerd.service.d/60.conf",
         "[Service]\nEnvironmentFile=/etc/missing\n",
     );
-    import(&[]).fails(
-        65,
-        &["error: /etc/missing: it is not there, and systemd would not start"],
-    );
+    import(&[]).fails(65, &["error: /etc/missing: it is not there, and systemd would not start"]);
 }
 
 #[test]
@@ -182,21 +158,12 @@ fn units_that_are_masked_missing_or_k3s() {
         "[Service]\nEnvironment=CONTAINERD_HTTPS_PROXY=http://own.corp\n",
     );
     let unit = |name| import(&node, &["proxy-environment", "--unit", name]);
-    assert_eq!(
-        unit("k3s-agent").stdout,
-        "[extra-env]\nHTTPS_PROXY = \"http://own.corp\"\n"
-    );
+    assert_eq!(unit("k3s-agent").stdout, "[extra-env]\nHTTPS_PROXY = \"http://own.corp\"\n");
     let other = unit("other");
-    other.fails(
-        65,
-        &["error: other.service: no such unit in /etc/systemd/system, "],
-    );
+    other.fails(65, &["error: other.service: no such unit in /etc/systemd/system, "]);
     other.says(&["--root names the place"]);
-    std::os::unix::fs::symlink(
-        "/dev/null",
-        node.path("etc/systemd/system/k3s-agent.service"),
-    )
-    .unwrap();
+    std::os::unix::fs::symlink("/dev/null", node.path("etc/systemd/system/k3s-agent.service"))
+        .unwrap();
     node.file("etc/systemd/system/k3s-.service.d/x.conf", "");
     let masked = unit("k3s-agent");
     masked.fails(
@@ -223,40 +190,22 @@ fn the_own_environment_becomes_a_document() {
     let program = env!("CARGO_BIN_EXE_kata-configdev");
     for (variables, expected) in [
         (
-            &[
-                ("HTTPS_PROXY", "proxy.corp:3128"),
-                ("https_proxy", "http://other.corp"),
-            ][..],
+            &[("HTTPS_PROXY", "proxy.corp:3128"), ("https_proxy", "http://other.corp")][..],
             "[extra-env]\nHTTPS_PROXY = \"proxy.corp:3128\"\n",
         ),
         (
-            &[
-                ("HTTPS_PROXY", ""),
-                ("https_proxy", "http://a:hunter2@b.corp"),
-                ("NO_PROXY", "*"),
-            ],
+            &[("HTTPS_PROXY", ""), ("https_proxy", "http://a:hunter2@b.corp"), ("NO_PROXY", "*")],
             "[extra-env]\nHTTPS_PROXY = \"http://a:hunter2@b.corp\"\nNO_PROXY = \"*\"\n",
         ),
     ] {
         let mut command = std::process::Command::new(program);
         command.env_clear().envs(variables.iter().copied());
-        let output = command
-            .args(["import", "proxy-environment", "--from-env"])
-            .output()
-            .unwrap();
+        let output = command.args(["import", "proxy-environment", "--from-env"]).output().unwrap();
         assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
-        assert!(
-            !String::from_utf8(output.stderr)
-                .unwrap()
-                .contains("hunter2")
-        );
+        assert!(!String::from_utf8(output.stderr).unwrap().contains("hunter2"));
         assert_eq!(output.status.code(), Some(0));
     }
-    for arguments in [
-        &[][..],
-        &["--from-env", "--unit", "x"],
-        &["--from-env", "--root", "/"],
-    ] {
+    for arguments in [&[][..], &["--from-env", "--unit", "x"], &["--from-env", "--root", "/"]] {
         let arguments = [&["import", "proxy-environment"], arguments].concat();
         importer(&SECRETS).run(&arguments).ends(64);
     }
@@ -265,15 +214,11 @@ fn the_own_environment_becomes_a_document() {
 /// What systemd itself makes of a unit's files, by its own dump of a unit that it verifies.
 fn systemds(root: &str) -> Option<Vec<String>> {
     let mut command = std::process::Command::new("systemd-analyze");
-    command
-        .env("SYSTEMD_LOG_LEVEL", "debug")
-        .args(["--man=no", "--root", root]);
+    command.env("SYSTEMD_LOG_LEVEL", "debug").args(["--man=no", "--root", root]);
     let output = command.args(["verify", "a-b.service"]).output().ok()?;
     let told = [output.stdout, output.stderr].concat();
     let told = String::from_utf8_lossy(&told).into_owned();
-    let lines = told
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("Environment: "));
+    let lines = told.lines().filter_map(|line| line.trim().strip_prefix("Environment: "));
     Some(lines.map(str::to_owned).collect())
 }
 
@@ -288,20 +233,11 @@ fn a_units_environment_is_what_systemd_says() {
         (
             "Environment=HTTP_PROXY=http://unit HTTPS_PROXY=http://p%40ss@unit",
             &[
-                (
-                    "usr/lib/systemd/system/a-b.service.d/50-x.conf",
-                    "NO_PROXY=a",
-                ),
+                ("usr/lib/systemd/system/a-b.service.d/50-x.conf", "NO_PROXY=a"),
                 ("etc/systemd/system/a-b.service.d/50-x.conf", "NO_PROXY=b"),
-                (
-                    "etc/systemd/system/a-.service.d/50-x.conf",
-                    "HTTP_PROXY=http://hidden",
-                ),
+                ("etc/systemd/system/a-.service.d/50-x.conf", "HTTP_PROXY=http://hidden"),
                 ("etc/systemd/system/a-.service.d/40-y.conf", "NO_PROXY=c"),
-                (
-                    "run/systemd/system/service.d/60-z.conf",
-                    "HTTP_PROXY=http://z \\\n NO_PROXY=%N",
-                ),
+                ("run/systemd/system/service.d/60-z.conf", "HTTP_PROXY=http://z \\\n NO_PROXY=%N"),
             ],
         ),
         ("Environment=HTTP_PROXY=http://a 'NO_PROXY=b", &[]),
@@ -320,21 +256,13 @@ fn a_units_environment_is_what_systemd_says() {
             return skip("systemd-analyze is not there");
         };
         assert!(!expected.is_empty(), "systemd read nothing of {unit}");
-        let arguments = [
-            "proxy-environment",
-            "--allow-empty",
-            "--json",
-            "--unit",
-            "a-b",
-        ];
+        let arguments = ["proxy-environment", "--allow-empty", "--json", "--unit", "a-b"];
         let run = import(&node, &arguments);
         let report: Value = run.json();
         let document = report["document"].as_str().unwrap();
         // What a document cannot hold is left out of it, and named.
         let left_out = report["findings"].as_array().unwrap().iter();
-        let left_out: Vec<_> = left_out
-            .filter_map(|finding| finding["key"].as_str())
-            .collect();
+        let left_out: Vec<_> = left_out.filter_map(|finding| finding["key"].as_str()).collect();
         for line in &expected {
             let (name, value) = line.split_once('=').unwrap();
             let is_said = document.contains(&format!("{} = {value:?}\n", name.to_uppercase()));
@@ -342,13 +270,8 @@ fn a_units_environment_is_what_systemd_says() {
             assert!(is_said || is_absent, "{line} in {document} of {unit}");
         }
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"] {
-            let is_expected = expected
-                .iter()
-                .any(|line| line.starts_with(&format!("{name}=")));
-            assert!(
-                is_expected || !document.contains(&format!("{name} = ")),
-                "{document}"
-            );
+            let is_expected = expected.iter().any(|line| line.starts_with(&format!("{name}=")));
+            assert!(is_expected || !document.contains(&format!("{name} = ")), "{document}");
         }
     }
 }

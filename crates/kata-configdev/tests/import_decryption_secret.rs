@@ -31,10 +31,9 @@ impl Import {
         let document = Document::parse(self.stdout.as_bytes()).unwrap().document;
         let keys = document.decryption_keys.all.iter();
         keys.map(|key| match key {
-            DecryptionKey::Given { key, password } => (
-                key.to_vec(),
-                password.as_ref().map(|password| password.to_vec()),
-            ),
+            DecryptionKey::Given { key, password } => {
+                (key.to_vec(), password.as_ref().map(|password| password.to_vec()))
+            }
             DecryptionKey::Reference(reference) => (reference.to_string().into(), None),
         })
         .collect()
@@ -77,11 +76,7 @@ fn openssl(arguments: &[&str], stdin: &[u8]) -> Vec<u8> {
         .unwrap();
     let _ = child.stdin.take().unwrap().write_all(stdin);
     let output = child.wait_with_output().unwrap();
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output.stdout
 }
 
@@ -108,14 +103,7 @@ impl Keys {
             rsa_pkcs1: openssl(&["rsa", "-traditional"], &rsa_pkcs8),
             p521_der: openssl(&["pkcs8", "-topk8", "-nocrypt", "-outform", "DER"], &p521),
             encrypted: openssl(
-                &[
-                    "pkcs8",
-                    "-topk8",
-                    "-v2",
-                    "aes-256-cbc",
-                    "-passout",
-                    "env:KEY_PASSWORD",
-                ],
+                &["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "env:KEY_PASSWORD"],
                 &rsa_pkcs8,
             ),
             ed25519: openssl(&["genpkey", "-algorithm", "ed25519"], b""),
@@ -126,13 +114,7 @@ impl Keys {
     }
 
     fn secrets(&self) -> [&[u8]; 5] {
-        [
-            &self.rsa_pkcs8,
-            &self.rsa_pkcs1,
-            &self.p384_sec1,
-            &self.p521_der,
-            &self.encrypted,
-        ]
+        [&self.rsa_pkcs8, &self.rsa_pkcs1, &self.p384_sec1, &self.p521_der, &self.encrypted]
     }
 }
 
@@ -210,11 +192,7 @@ fn keys_of_openssl_become_a_document() {
     let der = folder.file("p521.der", &keys.p521_der);
     let added = import(&["--into", &own, &rsa, &der], "", &secrets);
     added.ends(0);
-    assert!(
-        added
-            .stdout
-            .starts_with("# mine\n[registries.\"registry.corp\"]\n")
-    );
+    assert!(added.stdout.starts_with("# mine\n[registries.\"registry.corp\"]\n"));
     assert_eq!(added.keys(), [all[0].clone(), all[3].clone()]);
     let document = folder.file("complete.toml", &added.stdout);
     let check = run(&["check", &document]);
@@ -223,10 +201,7 @@ fn keys_of_openssl_become_a_document() {
     let image = folder.text("image");
     run(&["pack", "--config", &document, "--output", &image]).ends(0);
     let shown = run(&["inspect", &image]).stdout;
-    assert!(
-        shown.contains("keys = [\"[redacted]\", \"[redacted]\"]"),
-        "{shown}"
-    );
+    assert!(shown.contains("keys = [\"[redacted]\", \"[redacted]\"]"), "{shown}");
 }
 
 /// The list as Kubernetes' proposal wrote it, for the images of one team.
@@ -248,9 +223,7 @@ fn a_password_in_the_clear_opens_a_key_for_some_images() {
         let document = Document::parse(import.stdout.as_bytes()).unwrap().document;
         assert!(document.decryption_keys.all.is_empty());
         let of = &document.decryption_keys.of[&RegistryName::parse(name).unwrap()];
-        let DecryptionKey::Given { key, password } = &of[0] else {
-            panic!("a reference")
-        };
+        let DecryptionKey::Given { key, password } = &of[0] else { panic!("a reference") };
         assert_eq!((&**key, of.len()), (&keys.encrypted, 1));
         assert_eq!(password.as_ref().unwrap().as_slice(), PASSWORD.as_bytes());
         let line =
@@ -262,11 +235,7 @@ fn a_password_in_the_clear_opens_a_key_for_some_images() {
         assert!(!check.stdout.contains("opens no image"), "{}", check.stdout);
     }
     let wrong = format!("{}:another one", STANDARD.encode(&keys.encrypted));
-    let import = import(
-        &["-"],
-        &manifest(&[("keys", wrong.as_bytes())]),
-        &keys.secrets(),
-    );
+    let import = import(&["-"], &manifest(&[("keys", wrong.as_bytes())]), &keys.secrets());
     import.ends(65);
     import.says(&["keys: left out: its password opens it neither as base64 nor as it stands"]);
     let refused = run(&["import", "decryption-secret", "--for", ".corp", "-"]);
@@ -280,14 +249,8 @@ fn a_secret_without_keys_adds_nothing() {
     let folder = Folder::new();
     let own = folder.file("own.toml", "# mine\n[decryption-keys]\nkeys = \"\"\n");
     for (secret, said) in [
-        (
-            manifest(&[]),
-            "secret apps/image-keys: it has no key in it, and adds none",
-        ),
-        (
-            manifest(&[("keys", b"")]),
-            "secret apps/image-keys: keys: left out: it is empty",
-        ),
+        (manifest(&[]), "secret apps/image-keys: it has no key in it, and adds none"),
+        (manifest(&[("keys", b"")]), "secret apps/image-keys: keys: left out: it is empty"),
     ] {
         let into = import(&["--into", &own, "-"], &secret, &[]);
         into.ends(0);
@@ -302,11 +265,7 @@ fn a_secret_without_keys_adds_nothing() {
     }
     let check = run(&["check", &own]);
     check.ends(0);
-    check.prints(&[
-        "warning: ",
-        "decryption-keys.keys",
-        "has no key, so that it opens no image",
-    ]);
+    check.prints(&["warning: ", "decryption-keys.keys", "has no key, so that it opens no image"]);
 }
 
 #[test]
@@ -339,10 +298,7 @@ fn what_is_no_key_is_told_one_by_one() {
         "warning: SOURCE: e-ed25519: left out: it is a private key of a kind that is not supported",
         "warning: SOURCE: f-text: left out: it is neither PEM nor DER nor JWK",
     ]) {
-        assert!(
-            line.starts_with(&expected.replace("SOURCE", &source)),
-            "{line}"
-        );
+        assert!(line.starts_with(&expected.replace("SOURCE", &source)), "{line}");
     }
     assert_eq!(lines.len(), 6);
 
@@ -354,10 +310,7 @@ fn what_is_no_key_is_told_one_by_one() {
     assert_eq!((json.code, json.stderr.as_str()), (65, ""));
     let report: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert!(report["document"].is_null());
-    assert_eq!(
-        report["keys"],
-        serde_json::json!([format!("{source}: a-good")])
-    );
+    assert_eq!(report["keys"], serde_json::json!([format!("{source}: a-good")]));
     assert_eq!(report["findings"][1]["key"], "b-encrypted");
     assert_eq!(report["findings"][1]["loss"], "lost");
     let json = import(&["--json", &path], "", &[]);
@@ -371,30 +324,13 @@ fn nothing_to_import_is_an_error() {
     let folder = Folder::new();
     fs::create_dir(folder.path("empty")).unwrap();
     for (argument, stdin, expected) in [
-        (
-            folder.text("empty"),
-            "",
-            "nothing is in it that a document can have",
-        ),
+        (folder.text("empty"), "", "nothing is in it that a document can have"),
         ("-".into(), "", "standard input: it is empty"),
-        (
-            "-".into(),
-            "kind: [",
-            "no list of keys in base64, and it is not a manifest",
-        ),
-        (
-            "-".into(),
-            "hunter2-password\u{1b}[2J",
-            "it is not a manifest",
-        ),
+        ("-".into(), "kind: [", "no list of keys in base64, and it is not a manifest"),
+        ("-".into(), "hunter2-password\u{1b}[2J", "it is not a manifest"),
     ] {
         let import = import(&[&argument], stdin, &[]);
-        assert_eq!(
-            (import.code, import.stdout.as_str()),
-            (65, ""),
-            "{}",
-            import.stderr
-        );
+        assert_eq!((import.code, import.stdout.as_str()), (65, ""), "{}", import.stderr);
         import.says(&[expected]);
     }
     let missing = import(&[&folder.text("missing")], "", &[]);

@@ -21,10 +21,8 @@ fn entry(user: &str) -> String {
 }
 
 fn config(entries: &[(&str, &str)]) -> String {
-    let entries: Vec<_> = entries
-        .iter()
-        .map(|(key, user)| format!("\"{key}\":{}", entry(user)))
-        .collect();
+    let entries: Vec<_> =
+        entries.iter().map(|(key, user)| format!("\"{key}\":{}", entry(user))).collect();
     format!("{{\"auths\":{{{}}}}}", entries.join(","))
 }
 
@@ -41,10 +39,7 @@ impl std::ops::Deref for Import {
 impl Import {
     /// The user that is sent to a host, or for a repository of it.
     fn user(&self, image: &str) -> Option<String> {
-        let registries = Document::parse(self.stdout.as_bytes())
-            .unwrap()
-            .document
-            .registries;
+        let registries = Document::parse(self.stdout.as_bytes()).unwrap().document.registries;
         let (host, repository) = image.split_once('/').unwrap_or((image, ""));
         let host = RegistryHost::parse(host).unwrap();
         let own = registries.repository_entries(&host, repository).next();
@@ -114,17 +109,10 @@ fn secrets_and_standard_input_are_read() {
     for input in [
         text.as_str(),
         &manifest,
-        &entry("g")
-            .replacen('{', "{\"ghcr.io\":{", 1)
-            .replace("\"}", "\"}}"),
+        &entry("g").replacen('{', "{\"ghcr.io\":{", 1).replace("\"}", "\"}}"),
     ] {
         let import = import(&["-"], input);
-        assert_eq!(
-            import.user("ghcr.io").as_deref(),
-            Some("g"),
-            "{}",
-            import.stderr
-        );
+        assert_eq!(import.user("ghcr.io").as_deref(), Some("g"), "{}", import.stderr);
         assert_eq!(import.stderr, "");
     }
     // A placeholder that is not filled yet.
@@ -142,10 +130,8 @@ fn a_document_is_added_to_and_wins() {
         [registries.\".corp\"]\nplain-http = true\n\n[registries.\"docker.io\"]\nmirror \
         = \"https://m.example\"\n";
     let document = folder.file("own.toml", own);
-    let path = folder.file(
-        "config.json",
-        config(&[("ghcr.io", "g"), ("reg.corp", "c"), ("docker.io", "d")]),
-    );
+    let path = folder
+        .file("config.json", config(&[("ghcr.io", "g"), ("reg.corp", "c"), ("docker.io", "d")]));
     let merged = import(&["--into", &document, &path], "");
     merged.ends(0);
     assert!(merged.stdout.starts_with(own), "{}", merged.stdout);
@@ -167,10 +153,7 @@ fn a_document_is_added_to_and_wins() {
     assert!(winners.contains(&("ghcr.io.".into(), "the document".into())));
     assert!(winners.contains(&("reg.corp.".into(), path.as_str().into())));
     assert!(winners.contains(&("docker.io.".into(), serde_json::Value::Null)));
-    assert_eq!(
-        import(&["--strict", "--json", "--into", &document, &path], "").code,
-        65
-    );
+    assert_eq!(import(&["--strict", "--json", "--into", &document, &path], "").code, 65);
 
     let broken = folder.file("broken.toml", "[registries.x]\npasword = \"hunter2\"\n");
     let refused = import(&["--into", &broken, &path], "");
@@ -186,18 +169,13 @@ fn a_document_is_added_to_and_wins() {
 #[test]
 fn no_failure_shows_a_secret() {
     let folder = Folder::new();
-    let bad_document = folder.file(
-        "d.toml",
-        "[registries.hunter2]\npassword = \"hunter2\"\nx = \"hunter2",
-    );
+    let bad_document =
+        folder.file("d.toml", "[registries.hunter2]\npassword = \"hunter2\"\nx = \"hunter2");
     let good = folder.file("good.json", config(&[("ghcr.io", "u")]));
     let texts = [
         "{\"auths\":{\"https://u:hunter2@ghcr.io\":{\"auth\":\"x\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"auth\":\"hunter2\"}}}".to_owned(),
-        format!(
-            "{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}",
-            STANDARD.encode("hunter2")
-        ),
+        format!("{{\"auths\":{{\"a.io\":{{\"auth\":\"{}\"}}}}}}", STANDARD.encode("hunter2")),
         "{\"auths\":{\"a.io\":{\"username\":\"a:b\",\"password\":\"hunter2\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"username\":\"a\",\"password\":\"hunter2\\u0007\"}}}".to_owned(),
         "{\"auths\":{\"a.io\":{\"registrytoken\":\"hunter2 \"}}}".to_owned(),
@@ -219,21 +197,15 @@ fn no_failure_shows_a_secret() {
         ),
     ];
     for text in &texts {
-        for extra in [
-            &["-"][..],
-            &["-", &good],
-            &["--json", "-"],
-            &["--into", &bad_document, "-"],
-        ] {
+        for extra in [&["-"][..], &["-", &good], &["--json", "-"], &["--into", &bad_document, "-"]]
+        {
             let arguments = [&["--strict"][..], extra].concat();
             let failed = import(&arguments, text);
             failed.ends(65);
         }
     }
-    let many = import(
-        &["--strict", "-"],
-        &format!("{{{}}}", "\"a\":{},".repeat(2000) + "\"b\":{}"),
-    );
+    let many =
+        import(&["--strict", "-"], &format!("{{{}}}", "\"a\":{},".repeat(2000) + "\"b\":{}"));
     many.ends(65);
     assert_eq!(import(&["/nowhere/hunter-2.json"], "").code, 65);
     assert_eq!(import(&[], "").code, 64);
@@ -291,10 +263,7 @@ fn exported_secrets_are_combined_byte_for_byte() {
     let other = combine(&["--namespace", "other"]);
     assert_eq!(other.stdout, "{\"auths\":{}}");
 
-    folder.file(
-        "c.json",
-        PLACEHOLDER.replace("namespace: kata", "namespace: two"),
-    );
+    folder.file("c.json", PLACEHOLDER.replace("namespace: kata", "namespace: two"));
     combine(&[]).ends(64);
     folder.file("d.yaml", "hunter2: [");
     combine(&["--namespace", "kata"]).fails(65, &["d.yaml"]);
@@ -308,11 +277,7 @@ fn skopeo_user(file: &str, registry: &str) -> Option<String> {
         .output()
         .unwrap();
     let user = String::from_utf8(output.stdout).unwrap();
-    output
-        .status
-        .success()
-        .then(|| user.trim_end().to_owned())
-        .filter(|user| !user.is_empty())
+    output.status.success().then(|| user.trim_end().to_owned()).filter(|user| !user.is_empty())
 }
 
 /// Keys whose meaning podman and skopeo share with this reader, each against every registry, alone
@@ -354,14 +319,8 @@ fn skopeo_reads_the_same_users() {
         "localhost:5000",
         "xn--nxasmq6b.example",
     ];
-    let users: Vec<String> = (0..keys.len())
-        .map(|number| format!("user{number}"))
-        .collect();
-    let entries: Vec<_> = keys
-        .iter()
-        .copied()
-        .zip(users.iter().map(String::as_str))
-        .collect();
+    let users: Vec<String> = (0..keys.len()).map(|number| format!("user{number}")).collect();
+    let entries: Vec<_> = keys.iter().copied().zip(users.iter().map(String::as_str)).collect();
     let mut cases: Vec<_> = entries.iter().map(|entry| vec![*entry]).collect();
     cases.push(entries);
     let mut found = 0;
@@ -385,17 +344,10 @@ fn skopeo_reads_the_same_auth() {
         return test_command::skip("there is no skopeo");
     }
     let folder = Folder::new();
-    for plain in [
-        "u:hunter2-password",
-        "u u:hunter2-password",
-        "hunter2",
-        "é:hunter2-password",
-    ] {
+    for plain in ["u:hunter2-password", "u u:hunter2-password", "hunter2", "é:hunter2-password"] {
         let auth = STANDARD.encode(plain);
-        let path = folder.file(
-            "auth.json",
-            format!("{{\"auths\":{{\"r.io\":{{\"auth\":\"{auth}\"}}}}}}"),
-        );
+        let path =
+            folder.file("auth.json", format!("{{\"auths\":{{\"r.io\":{{\"auth\":\"{auth}\"}}}}}}"));
         let import = import(&[&path], "");
         assert_eq!(import.user("r.io"), skopeo_user(&path, "r.io"), "{plain}");
     }
@@ -407,10 +359,7 @@ fn skopeo_reads_the_same_auth() {
 fn files_without_any_credentials_are_an_error() {
     let folder = Folder::new();
     let desktop = r#"{"auths":{"ghcr.io":{}},"credsStore":"desktop"}"#;
-    let base = folder.file(
-        "base.toml",
-        "[registries.\"a.corp\"]\nmirror = \"https://m.corp\"\n",
-    );
+    let base = folder.file("base.toml", "[registries.\"a.corp\"]\nmirror = \"https://m.corp\"\n");
     for text in [desktop, "{}", r#"{"auths":{}}"#] {
         let path = folder.file("config.json", text);
         let empty = import(&[&path], "");

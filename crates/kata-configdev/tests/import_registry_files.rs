@@ -55,10 +55,7 @@ fn certificate(name: &str) -> String {
 
 fn roots(document: &str, name: &str) -> usize {
     let document = Document::parse(document.as_bytes()).unwrap().document;
-    let found = document
-        .registries
-        .iter()
-        .find(|(key, _)| key.written() == name);
+    let found = document.registries.iter().find(|(key, _)| key.written() == name);
     let roots = found.unwrap().1.ca_certs.as_ref();
     roots.map_or(0, |roots| roots.certificates().len())
 }
@@ -72,18 +69,9 @@ fn certs_d_becomes_a_document() {
         "etc/containerd/certs.d/reg.corp_5000_/hosts.toml",
         "ca = \"/etc/pki/ca.pem\"\n[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMg==\"\n",
     );
-    node.file(
-        "etc/containerd/certs.d/reg.corp:5000/ca.crt",
-        &certificate("unused"),
-    );
-    node.file(
-        "etc/containerd/certs.d/docker.corp:5001/ca.crt",
-        &certificate("docker"),
-    );
-    node.file(
-        "etc/containerd/certs.d/docker.corp:5001/client.key",
-        "hunter2",
-    );
+    node.file("etc/containerd/certs.d/reg.corp:5000/ca.crt", &certificate("unused"));
+    node.file("etc/containerd/certs.d/docker.corp:5001/ca.crt", &certificate("docker"));
+    node.file("etc/containerd/certs.d/docker.corp:5001/client.key", "hunter2");
     node.file("etc/containerd/certs.d/..data/hosts.toml", "not TOML");
     node.file("etc/containerd/certs.d/a-file", "not a directory");
     node.file("etc/pki/real.pem", &certificate("root"));
@@ -109,11 +97,7 @@ fn certs_d_becomes_a_document() {
     let kept = node.import(&["certs.d", "--keep-system-roots", CERTS_D]);
     kept.ends(0);
     assert_eq!(roots(&kept.stdout, "reg.corp:5000"), 3);
-    assert!(
-        !kept.stderr.contains("the only ones now"),
-        "{}",
-        kept.stderr
-    );
+    assert!(!kept.stderr.contains("the only ones now"), "{}", kept.stderr);
 
     let strict = node.import(&["certs.d", "--strict", CERTS_D]);
     strict.fails(65, &["error: /etc/containerd"]);
@@ -126,10 +110,7 @@ fn what_would_break_containerd_is_refused() {
         ("ca = \"/pipe\"", "/pipe: it is not a regular file"),
         ("ca = \"/etc\"", "/etc: it is not a regular file"),
         ("ca = \"/secret\"", "/secret: the file has no certificate"),
-        (
-            "ca = \"../../../../../../../etc/passwd-of-the-host\"",
-            "No such file",
-        ),
+        ("ca = \"../../../../../../../etc/passwd-of-the-host\"", "No such file"),
         ("server = \"hunter2", "not TOML at line 1"),
     ] {
         let node = Node::new();
@@ -163,11 +144,7 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     let text = "configs:\n  reg.corp:\n    auth: {username: robot, password: hunter2}\n    tls: \
     {cert_file: /c, key_file: /k, insecure_skip_verify: true}\n";
     node.file("etc/rancher/k3s/registries.yaml", text);
-    let run_ = node.import(&[
-        "registries-yaml",
-        "--json",
-        "/etc/rancher/k3s/registries.yaml",
-    ]);
+    let run_ = node.import(&["registries-yaml", "--json", "/etc/rancher/k3s/registries.yaml"]);
     let report: Value = serde_json::from_str(&run_.stdout).unwrap();
     let document = report["document"].as_str().unwrap();
     assert!(document.contains("password = \"hunter2\""));
@@ -177,18 +154,15 @@ fn registries_yaml_comes_from_a_file_or_a_pipe() {
     let piped = importer(&SECRETS).run_with(&["import", "registries-yaml", "-"], text);
     assert_eq!((piped.code, piped.stdout.as_str()), (0, document));
     assert!(
-        piped
-            .stderr
-            .starts_with("warning: -: configs.\"reg.corp\".tls.cert_file: "),
+        piped.stderr.starts_with("warning: -: configs.\"reg.corp\".tls.cert_file: "),
         "{}",
         piped.stderr
     );
 
     node.file("broken.yaml", "configs:\n  reg.corp: {auth: [hunter2]}\n");
-    for arguments in [
-        &["registries-yaml", "broken.yaml"][..],
-        &["registries-yaml", "--json", "broken.yaml"],
-    ] {
+    for arguments in
+        [&["registries-yaml", "broken.yaml"][..], &["registries-yaml", "--json", "broken.yaml"]]
+    {
         assert_eq!(node.import(arguments).code, 65);
     }
     node.file("long.yaml", &"# hunter2\n".repeat(30_000));
@@ -246,32 +220,17 @@ fn cdh_becomes_the_measured_document() {
     };
     let line = folder.text("line");
     for (arguments, name, expected) in [
-        (
-            &[][..],
-            "cdh.toml",
-            "[extra-env]\nHTTPS_PROXY = \"http://u:example@p\"\n",
-        ),
+        (&[][..], "cdh.toml", "[extra-env]\nHTTPS_PROXY = \"http://u:example@p\"\n"),
         (&["--allow-empty"], "none.toml", ""),
-        (
-            &["--parameters", &line],
-            "none.toml",
-            "[extra-env]\nHTTPS_PROXY = \"http://kernel\"\n",
-        ),
-        (
-            &["--parameters", &line],
-            "noted.toml",
-            "[registries.\"a\"]\n",
-        ),
+        (&["--parameters", &line], "none.toml", "[extra-env]\nHTTPS_PROXY = \"http://kernel\"\n"),
+        (&["--parameters", &line], "noted.toml", "[registries.\"a\"]\n"),
     ] {
         let run = import(arguments, name);
         run.ends(0);
         assert_eq!(run.stdout, expected, "{name}");
     }
     import(&["--strict"], "noted.toml").fails(65, &["registry[0]: line 1: \"insecure\" has no"]);
-    let errors = [
-        "image.nydus: line 2: not a key",
-        "image.work_dir: line 3: the guest's image",
-    ];
+    let errors = ["image.nydus: line 2: not a key", "image.work_dir: line 3: the guest's image"];
     import(&[], "bad.toml").fails(65, &errors);
     let json = import(&["--json"], "bad.toml");
     json.ends(65);
@@ -339,9 +298,7 @@ location = \"127.0.0.6:1/open\"
     let path = node.path("registries.conf");
     let path = path.to_str().unwrap();
     let imported = run(&["import", "registries-conf", path]);
-    let document = Document::parse(imported.stdout.as_bytes())
-        .unwrap()
-        .document;
+    let document = Document::parse(imported.stdout.as_bytes()).unwrap().document;
     for (host, expected) in [
         ("127.0.0.1", true),
         ("127.0.0.1:1", true),
@@ -362,14 +319,7 @@ location = \"127.0.0.6:1/open\"
     ] {
         let image = format!("docker://{host}/app@sha256:{}", "a".repeat(64));
         let output = Command::new("skopeo")
-            .args([
-                "--registries-conf",
-                path,
-                "--command-timeout",
-                "10s",
-                "inspect",
-                &image,
-            ])
+            .args(["--registries-conf", path, "--command-timeout", "10s", "inspect", &image])
             .output();
         let Ok(output) = output else {
             test_command::skip("there is no skopeo");
@@ -380,10 +330,9 @@ location = \"127.0.0.6:1/open\"
             told.contains("is blocked in") && !told.contains("pinging container registry");
         let host_ = RegistryHost::parse(host).unwrap();
         let is_forbidden = match document.registries.entry_for(&host_) {
-            Match::Entry { entry, .. } => entry
-                .ca_certs
-                .as_ref()
-                .is_some_and(|roots| roots.trusts_nobody()),
+            Match::Entry { entry, .. } => {
+                entry.ca_certs.as_ref().is_some_and(|roots| roots.trusts_nobody())
+            }
             Match::Defaults => false,
         };
         assert_eq!((is_blocked, is_forbidden), (expected, expected), "{host}");
@@ -412,21 +361,14 @@ fn files_that_have_nothing_for_a_document_are_an_error() {
     let node = Node::new();
     node.file("etc/containerd/certs.d/a-file", "not a directory");
     node.file("etc/registries.yaml", "{}\n");
-    node.file(
-        "etc/registries.conf",
-        "unqualified-search-registries = []\n",
-    );
+    node.file("etc/registries.conf", "unqualified-search-registries = []\n");
     for arguments in [
         ["certs.d", CERTS_D],
         ["registries-yaml", "/etc/registries.yaml"],
         ["registries-conf", "/etc/registries.conf"],
     ] {
         let empty = node.import(&arguments);
-        assert_eq!(
-            (empty.code, empty.stdout.as_str()),
-            (65, ""),
-            "{arguments:?}"
-        );
+        assert_eq!((empty.code, empty.stdout.as_str()), (65, ""), "{arguments:?}");
         empty.says(&["nothing is in it that a document can have"]);
         let allowed = node.import(&[arguments[0], "--allow-empty", arguments[1]]);
         allowed.ends(0);

@@ -58,18 +58,9 @@ fn tables_for_some_repositories_become_mirrors_with_a_prefix() {
     for (image, expected) in [
         (
             "reg.corp/team/app",
-            &[
-                "https://near.corp/v2/app",
-                "https://team.corp/v2/cache/of/app",
-            ][..],
+            &["https://near.corp/v2/app", "https://team.corp/v2/cache/of/app"][..],
         ),
-        (
-            "reg.corp/team/a/b",
-            &[
-                "https://near.corp/v2/a/b",
-                "https://team.corp/v2/cache/of/a/b",
-            ],
-        ),
+        ("reg.corp/team/a/b", &["https://near.corp/v2/a/b", "https://team.corp/v2/cache/of/a/b"]),
         // Whole segments only, and a dot is a dot.
         ("reg.corp/teams/app", &["https://reg.corp/v2/teams/app"]),
         ("reg.corp/o.p/s/app", &["https://reg.corp/v2/moved/app"]),
@@ -77,19 +68,11 @@ fn tables_for_some_repositories_become_mirrors_with_a_prefix() {
         ("reg.corp/app", &["https://reg.corp/v2/app"]),
         (
             "other.corp/team/app",
-            &[
-                "https://m.corp:5000/v2/team/app",
-                "https://other.corp/v2/team/app",
-            ],
+            &["https://m.corp:5000/v2/team/app", "https://other.corp/v2/team/app"],
         ),
         ("other.corp/app", &["https://other.corp/v2/app"]),
     ] {
-        assert_eq!(
-            asked(&run.stdout, image),
-            expected,
-            "{image} by {}",
-            run.stdout
-        );
+        assert_eq!(asked(&run.stdout, image), expected, "{image} by {}", run.stdout);
     }
     run.prints(&["[registries.\"m.corp:5000\"]\ninsecure-skip-verify = true\n"]);
 }
@@ -106,21 +89,13 @@ fn what_a_mirror_cannot_say_is_left_out_by_itself_with_its_reason() {
             "below the prefix of another",
             true,
         ),
-        (
-            "prefix = \"*.corp\"\ninsecure = true\n",
-            "a table for a whole domain",
-            false,
-        ),
+        ("prefix = \"*.corp\"\ninsecure = true\n", "a table for a whole domain", false),
         (
             &format!("location = \"reg.corp\"\n{mirror}"),
             "the table of the whole host has other places",
             false,
         ),
-        (
-            "location = \"reg.corp\"\nblocked = true\n",
-            "the table of the whole host",
-            false,
-        ),
+        ("location = \"reg.corp\"\nblocked = true\n", "the table of the whole host", false),
         (
             &format!("location = \"reg.corp/b\"\ninsecure = true\n{mirror}"),
             "the registry itself is reached in one way",
@@ -158,20 +133,15 @@ fn what_a_mirror_cannot_say_is_left_out_by_itself_with_its_reason() {
         let folder = Folder::new();
         let team = "[[registry]]\nprefix = \"reg.corp/team\"\nlocation = \"team.corp\"\n\n";
         // The first of the file has no precedence.
-        for text in [
-            format!("{team}[[registry]]\n{other}"),
-            format!("[[registry]]\n{other}{team}"),
-        ] {
+        for text in [format!("{team}[[registry]]\n{other}"), format!("[[registry]]\n{other}{team}")]
+        {
             let file = folder.file("registries.conf", text);
             let arguments = ["import", "registries-conf", "--allow-empty", &file];
             let run = importer(&["hunter2"]).run(&arguments);
             run.ends(0);
             run.says(&["left out: it is for some repositories, and ", expected]);
             if stays {
-                assert_eq!(
-                    asked(&run.stdout, "reg.corp/team/x"),
-                    ["https://team.corp/v2/x"]
-                );
+                assert_eq!(asked(&run.stdout, "reg.corp/team/x"), ["https://team.corp/v2/x"]);
             }
             let prefixes = run.stdout.matches("prefix").count();
             assert_eq!(prefixes, usize::from(stays), "{}", run.stdout);
@@ -215,13 +185,7 @@ fn a_table_without_places_stands_in_no_other_ones_way() {
         let run = importer(&["hunter2"]).run(&["import", "registries-conf", &file]);
         run.ends(0);
         let asked = asked(&run.stdout, image);
-        assert_eq!(
-            asked.len(),
-            count,
-            "{asked:?} by {}{}",
-            run.stdout,
-            run.stderr
-        );
+        assert_eq!(asked.len(), count, "{asked:?} by {}{}", run.stdout, run.stderr);
     }
 }
 
@@ -291,10 +255,7 @@ fn a_disconnected_clusters_tables_are_all_taken() {
 #[test]
 fn the_registry_as_last_mirror_has_the_credentials_for_the_repository() {
     let folder = Folder::new();
-    let file = folder.file(
-        "registries.conf",
-        openshift("reg.corp", &[End::Here, End::Blocked]),
-    );
+    let file = folder.file("registries.conf", openshift("reg.corp", &[End::Here, End::Blocked]));
     let run = importer(&["hunter2"]).run(&["import", "registries-conf", "--strict", &file]);
     run.ends(0);
     let entry = |name: &str, user: &str| {
@@ -319,24 +280,14 @@ fn the_registry_as_last_mirror_has_the_credentials_for_the_repository() {
 fn a_disconnected_clusters_pull_secret_can_be_added() {
     let folder = Folder::new();
     let host = "registry.redhat.io";
-    let file = folder.file(
-        "registries.conf",
-        openshift(host, &[End::Here, End::Blocked]),
-    );
+    let file = folder.file("registries.conf", openshift(host, &[End::Here, End::Blocked]));
     let tables = importer(&["hunter2"]).run(&["import", "registries-conf", "--strict", &file]);
     tables.ends(0);
     let document = folder.file("imagepuller.toml", &tables.stdout);
     let auth = "{\"auth\":\"cm9ib3Q6aHVudGVyMg==\"}";
     let auths = format!("{{\"auths\":{{\"{host}\":{auth},\"mirror.corp:8443\":{auth}}}}}");
     let secret = folder.file("pull-secret.json", auths);
-    let arguments = [
-        "import",
-        "docker-config",
-        "--strict",
-        "--into",
-        &document,
-        &secret,
-    ];
+    let arguments = ["import", "docker-config", "--strict", "--into", &document, &secret];
     let run = importer(&["hunter2"]).run(&arguments);
     run.ends(0);
     assert_eq!(run.stdout.matches("\"robot\"").count(), 2, "{}", run.stdout);
@@ -362,24 +313,15 @@ fn a_registry_has_256_mirrors_and_a_repository_eight() {
     import(more.clone(), true).ends(65);
     let run = import(more, false);
     run.ends(0);
-    run.says(&[
-        "registry[256] reg.corp/ns256: left out",
-        "at most 256 mirrors",
-    ]);
+    run.says(&["registry[256] reg.corp/ns256: left out", "at most 256 mirrors"]);
     let last = asked(&run.stdout, "reg.corp/ns255/app");
     assert_eq!(last[0], "https://mirror.corp:8443/v2/x/ns255/app");
-    assert_eq!(
-        asked(&run.stdout, "reg.corp/ns256/app"),
-        ["https://reg.corp/v2/ns256/app"]
-    );
+    assert_eq!(asked(&run.stdout, "reg.corp/ns256/app"), ["https://reg.corp/v2/ns256/app"]);
 
     let mirror = "[[registry.mirror]]\nlocation = \"m.corp\"\n";
     let table = |count: usize| {
         let blocked = openshift("reg.corp", &[End::Here]);
-        format!(
-            "{blocked}[[registry]]\nlocation = \"reg.corp/b\"\n{}",
-            mirror.repeat(count)
-        )
+        format!("{blocked}[[registry]]\nlocation = \"reg.corp/b\"\n{}", mirror.repeat(count))
     };
     let run = import(table(8), true);
     assert_eq!(asked(&run.stdout, "reg.corp/b/app").len(), 9);
@@ -405,46 +347,19 @@ fn a_project_in_the_path_is_asked_where_containerd_asks() {
     let hub = "https://registry-1.docker.io/v2/library/nginx";
     let rules = "    rewrite: {\"^library/(.*)\": \"official/$1\"}\n";
     for ((name, text), expected) in [
-        (
-            hosts("https://harbor.corp/v2/hub"),
-            &["https://harbor.corp/v2/hub/library/nginx", hub],
-        ),
+        (hosts("https://harbor.corp/v2/hub"), &["https://harbor.corp/v2/hub/library/nginx", hub]),
         (
             hosts("https://harbor.corp:8443/v2/a/b/"),
             &["https://harbor.corp:8443/v2/a/b/library/nginx", hub],
         ),
-        (
-            hosts("http://zot.corp/x/v2/hub"),
-            &["http://zot.corp/x/v2/hub/library/nginx", hub],
-        ),
-        (
-            hosts("https://m.corp/v2/v2/hub"),
-            &["https://m.corp/v2/v2/hub/library/nginx", hub],
-        ),
-        (
-            hosts("https://m.corp/v2"),
-            &["https://m.corp/v2/library/nginx", hub],
-        ),
-        (
-            hosts("https://m.corp/x/v2/"),
-            &["https://m.corp/x/v2/library/nginx", hub],
-        ),
-        (
-            k3s("https://harbor.corp/v2/hub", ""),
-            &["https://harbor.corp/v2/hub/library/nginx", hub],
-        ),
-        (
-            k3s("https://m.corp/x/v2/hub", ""),
-            &["https://m.corp/x/v2/hub/library/nginx", hub],
-        ),
-        (
-            k3s("https://m.corp/v2", ""),
-            &["https://m.corp/v2/library/nginx", hub],
-        ),
-        (
-            k3s("https://m.corp/v2/hub", rules),
-            &["https://m.corp/v2/hub/official/nginx", hub],
-        ),
+        (hosts("http://zot.corp/x/v2/hub"), &["http://zot.corp/x/v2/hub/library/nginx", hub]),
+        (hosts("https://m.corp/v2/v2/hub"), &["https://m.corp/v2/v2/hub/library/nginx", hub]),
+        (hosts("https://m.corp/v2"), &["https://m.corp/v2/library/nginx", hub]),
+        (hosts("https://m.corp/x/v2/"), &["https://m.corp/x/v2/library/nginx", hub]),
+        (k3s("https://harbor.corp/v2/hub", ""), &["https://harbor.corp/v2/hub/library/nginx", hub]),
+        (k3s("https://m.corp/x/v2/hub", ""), &["https://m.corp/x/v2/hub/library/nginx", hub]),
+        (k3s("https://m.corp/v2", ""), &["https://m.corp/v2/library/nginx", hub]),
+        (k3s("https://m.corp/v2/hub", rules), &["https://m.corp/v2/hub/official/nginx", hub]),
         (
             k3s("https://m.corp/v2/hub", &rules.replace("library", "team")),
             &["https://m.corp/v2/hub/library/nginx", hub],
@@ -452,11 +367,7 @@ fn a_project_in_the_path_is_asked_where_containerd_asks() {
     ] {
         let run = import(name, &text, &["--strict"]);
         run.ends(0);
-        assert_eq!(
-            asked(&run.stdout, "docker.io/library/nginx"),
-            expected,
-            "{text}"
-        );
+        assert_eq!(asked(&run.stdout, "docker.io/library/nginx"), expected, "{text}");
     }
     // The registry itself is another place.
     let moved = (
@@ -464,10 +375,7 @@ fn a_project_in_the_path_is_asked_where_containerd_asks() {
         "server = \"https://zot.corp/v2/reg\"\noverride_path = true\n",
     );
     let run = import(moved.0, moved.1, &["--strict"]);
-    assert_eq!(
-        asked(&run.stdout, "reg.corp/app"),
-        ["https://zot.corp/v2/reg/app"]
-    );
+    assert_eq!(asked(&run.stdout, "reg.corp/app"), ["https://zot.corp/v2/reg/app"]);
 }
 
 fn import(name: &str, text: &str, options: &[&str]) -> Run {
@@ -489,29 +397,19 @@ fn a_project_of_the_registrys_own_host_keeps_the_settings_of_the_host() {
     let near = "[host.\"https://near.corp\"]\n";
     for (settings, more, expected) in [
         (header, "", "username = \"robot\"\npassword = \"hunter2\"\n"),
-        (
-            header,
-            near,
-            "username = \"robot\"\npassword = \"hunter2\"\n",
-        ),
+        (header, near, "username = \"robot\"\npassword = \"hunter2\"\n"),
         ("skip_verify = true\n", "", "insecure-skip-verify = true\n"),
     ] {
         let text = format!("{server}{settings}{more}");
         let run = import("certs.d/harbor.corp/hosts.toml", &text, &["--strict"]);
         run.ends(0);
-        let (_, entry) = run
-            .stdout
-            .split_once("[registries.\"harbor.corp\"]\n")
-            .unwrap();
+        let (_, entry) = run.stdout.split_once("[registries.\"harbor.corp\"]\n").unwrap();
         let entry = entry.split("[registries").next().unwrap();
         assert!(entry.contains(expected), "{entry}");
         let last = asked(&run.stdout, "harbor.corp/app").pop().unwrap();
         assert_eq!(last, "https://harbor.corp/v2/hub/app");
         // They are for nobody else.
-        assert_eq!(
-            run.stdout.matches("robot").count(),
-            usize::from(settings == header)
-        );
+        assert_eq!(run.stdout.matches("robot").count(), usize::from(settings == header));
         assert_eq!(run.stdout.contains("\"near.corp\"]"), !more.is_empty());
     }
 }
@@ -531,10 +429,7 @@ fn a_registry_that_lost_its_only_mirror_is_forbidden() {
         (lost.clone(), true),
         (format!("{server}{lost}"), true),
         (host("https://harbor.corp/v2/Hub", header), true),
-        (
-            host("https://harbor.corp/v2/hub", &format!("{third}{header}")),
-            true,
-        ),
+        (host("https://harbor.corp/v2/hub", &format!("{third}{header}")), true),
         (format!("{lost}{other}"), false),
     ] {
         let run = import("certs.d/docker.io/hosts.toml", &text, &[]);
@@ -555,14 +450,8 @@ fn a_registry_that_lost_its_only_mirror_is_forbidden() {
 
     // The mirror's own directory says that it is not asked over plain HTTP.
     let folder = Folder::new();
-    folder.file(
-        "certs.d/docker.io/hosts.toml",
-        "[host.\"http://m.corp:5000\"]\n",
-    );
-    folder.file(
-        "certs.d/m.corp_5000_/hosts.toml",
-        "server = \"https://m.corp:5000\"\n",
-    );
+    folder.file("certs.d/docker.io/hosts.toml", "[host.\"http://m.corp:5000\"]\n");
+    folder.file("certs.d/m.corp_5000_/hosts.toml", "server = \"https://m.corp:5000\"\n");
     let run = importer(&["hunter2"]).run(&["import", "certs.d", &folder.text("certs.d")]);
     run.prints(&["[registries.\"docker.io\"]\nca-certs = \"forbidden: "]);
 }

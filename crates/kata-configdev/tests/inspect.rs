@@ -22,17 +22,12 @@ fn inspect(content: &[u8]) -> (Run, Run) {
     let folder = Folder::new();
     let path = folder.file("image", content);
     let (text, json) = (run(&["inspect", &path]), run(&["inspect", "--json", &path]));
-    assert_eq!(
-        (text.code, text.stderr.as_str()),
-        (json.code, json.stderr.as_str())
-    );
+    assert_eq!((text.code, text.stderr.as_str()), (json.code, json.stderr.as_str()));
     (text, json)
 }
 
 fn puller_image(document: impl AsRef<[u8]>) -> Vec<u8> {
-    encode(Magic::IMAGEPULLER, document.as_ref())
-        .unwrap()
-        .to_vec()
+    encode(Magic::IMAGEPULLER, document.as_ref()).unwrap().to_vec()
 }
 
 #[test]
@@ -45,10 +40,7 @@ fn the_header_of_an_image_with_a_bad_document_is_shown() {
         assert!(shown.stdout.contains(part), "{part} in {}", shown.stdout);
     }
     let document = &report.json()["document"];
-    assert_eq!(
-        (&document["valid"], &document["content"]),
-        (&false.into(), &Value::Null)
-    );
+    assert_eq!((&document["valid"], &document["content"]), (&false.into(), &Value::Null));
     assert_eq!(document["problems"].as_array().unwrap().len(), 2);
 
     // A problem of the whole document has no line.
@@ -97,11 +89,7 @@ fn initdata_is_shown_in_short() {
     // Kata's own sample holds text that is not TOML; it stays inspectable.
     let (shown, _) = inspect(&machine::initdata("some content"));
     assert_eq!(shown.code, 65);
-    assert!(
-        shown.stdout.contains("document  12 bytes"),
-        "{}",
-        shown.stdout
-    );
+    assert!(shown.stdout.contains("document  12 bytes"), "{}", shown.stdout);
 }
 
 #[test]
@@ -161,10 +149,7 @@ fn privileged_a_block_device_is_read() {
     let shown = run(&["inspect", "--json", device.trim()]);
     let _ = losetup(&["--detach", device.trim()]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
-    assert_eq!(
-        shown.json()["sha256"],
-        run(&["inspect", "--json", &path]).json()["sha256"]
-    );
+    assert_eq!(shown.json()["sha256"], run(&["inspect", "--json", &path]).json()["sha256"]);
     assert_eq!(shown.json()["source_bytes"], image.len());
 }
 

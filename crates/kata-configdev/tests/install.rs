@@ -26,10 +26,7 @@ fn configuration(folder: &Path, settings: &str) -> String {
     // that a neighbour has just forked has all our descriptors until its exec, and what is open for
     // writing cannot be executed.
     let written = Command::new("/bin/sh")
-        .args([
-            "-c",
-            "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\"",
-        ])
+        .args(["-c", "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\""])
         .arg(folder.join("qemu"))
         .status();
     assert!(written.unwrap().success());
@@ -73,10 +70,7 @@ fn a_check_looks_at_kata_and_writes_nothing() {
     let checked = run(&check);
     checked.ends(65);
     checked.says(&["handler/config.d/backup: not a regular file: Kata fails every sandbox"]);
-    assert_eq!(
-        fs::read_dir(folder.path().join("prefix")).unwrap().count(),
-        0
-    );
+    assert_eq!(fs::read_dir(folder.path().join("prefix")).unwrap().count(), 0);
 }
 
 #[test]
@@ -94,10 +88,7 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
     installed.ends(0);
     let drop_in = fs::read_to_string(at("handler/config.d/zz-kata-configdev.toml")).unwrap();
     let wrapper = at("prefix/team-a/bin/kata-configdev-qemu");
-    assert!(
-        drop_in.contains(&wrapper.display().to_string()),
-        "{drop_in}"
-    );
+    assert!(drop_in.contains(&wrapper.display().to_string()), "{drop_in}");
 
     let settings = fs::read_to_string(at("prefix/team-a/etc/kata-configdev/config.toml")).unwrap();
     assert!(settings.contains("guest-pull = true\n"), "{settings}");
@@ -112,15 +103,8 @@ fn privileged_an_installed_wrapper_finds_the_settings_of_its_set() {
         .output()
         .unwrap();
     let arguments = String::from_utf8_lossy(&started.stdout);
-    assert!(
-        started.status.success(),
-        "{}",
-        String::from_utf8_lossy(&started.stderr)
-    );
-    assert!(
-        arguments.starts_with("-name sandbox-1 -machine q35 -add-fd "),
-        "{arguments}"
-    );
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    assert!(arguments.starts_with("-name sandbox-1 -machine q35 -add-fd "), "{arguments}");
 
     let removed = run(&["uninstall", "--config", &config]);
     removed.ends(0);
@@ -156,19 +140,11 @@ fn privileged_docker_configurations_can_be_named_on_the_command_line() {
     let named = ["--docker-config", &one, "--docker-config", &two];
     let installed = run(&[&arguments[..], &named[..]].concat());
     installed.ends(0);
-    assert!(
-        !installed.stderr.contains("hunter2"),
-        "{}",
-        installed.stderr
-    );
+    assert!(!installed.stderr.contains("hunter2"), "{}", installed.stderr);
     let document = "prefix/team-a/etc/host-config/imagepuller.toml";
     let document = fs::read_to_string(folder.path().join(document)).unwrap();
     assert!(document.starts_with(DOCUMENT), "the document wins");
-    assert_eq!(
-        document.matches("hunter2-two").count(),
-        2,
-        "the last one wins"
-    );
+    assert_eq!(document.matches("hunter2-two").count(), 2, "the last one wins");
     let (_, of_both) = document.split_once("both.corp").unwrap();
     let places = ["hunter2-two", "hunter2-one"].map(|password| of_both.find(password).unwrap());
     assert!(places[0] < places[1], "the other one is tried after it");

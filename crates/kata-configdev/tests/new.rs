@@ -28,13 +28,7 @@ fn the_first_document_passes_the_strictest_check() {
     let folder = Folder::new();
     let ca = folder.file("ca.pem", format!("# corp\n{}", root()));
     let output = folder.text("imagepuller.toml");
-    let account = [
-        "--registry",
-        "registry.corp",
-        "--user",
-        "puller",
-        "--password-stdin",
-    ];
+    let account = ["--registry", "registry.corp", "--user", "puller", "--password-stdin"];
     let full = [&account[..], &["--ca", &ca, "--output", &output]].concat();
     let first = new(&full, "hunter2 \"x\"\r\n");
     first.succeeds();
@@ -42,10 +36,7 @@ fn the_first_document_passes_the_strictest_check() {
     assert_eq!(folder.mode("imagepuller.toml"), 0o600);
     run(&["check", "--strict", &output]).succeeds();
     let text = String::from_utf8(folder.read("imagepuller.toml")).unwrap();
-    assert!(
-        text.contains("password = \"hunter2 \\\"x\\\"\"\n"),
-        "{text}"
-    );
+    assert!(text.contains("password = \"hunter2 \\\"x\\\"\"\n"), "{text}");
     assert!(text.starts_with("[registries.\"registry.corp\"]\nca-certs = \"\"\"\n-----BEGIN"));
 
     // Nothing is lost by doing it again, unless that is meant.
@@ -55,30 +46,14 @@ fn the_first_document_passes_the_strictest_check() {
     new(&[&full[..], &["--force"]].concat(), "hunter2").succeeds();
 
     // A second registry, below a prefix, into the same file.
-    let team = [
-        "--registry",
-        "quay.io/team",
-        "--user",
-        "team+robot",
-        "--password-stdin",
-    ];
+    let team = ["--registry", "quay.io/team", "--user", "team+robot", "--password-stdin"];
     let more = ["--into", &output, "--output", &output];
     new(&[&team[..], &more].concat(), "hunter2").succeeds();
     run(&["check", "--strict", &output]).prints(&["valid, 2 registries\n"]);
     // What is there stays.
     let there = new(&[&account[..], &more].concat(), "hunter2");
     there.fails(65, &["add the registry to the document: "]);
-    let roots = new(
-        &[
-            "--registry",
-            "Registry.Corp.",
-            "--ca",
-            &ca,
-            "--into",
-            &output,
-        ],
-        "",
-    );
+    let roots = new(&["--registry", "Registry.Corp.", "--ca", &ca, "--into", &output], "");
     roots.fails(65, &["it has an entry \"registry.corp\" already"]);
     run(&["check", "--strict", &output]).prints(&["valid, 2 registries\n"]);
 }
@@ -86,22 +61,12 @@ fn the_first_document_passes_the_strictest_check() {
 #[test]
 fn a_registry_below_another_entry_keeps_what_that_says() {
     let folder = Folder::new();
-    let own = folder.file(
-        "own.toml",
-        "# mine\n[registries.\".corp\"]\nplain-http = true\n",
-    );
+    let own = folder.file("own.toml", "# mine\n[registries.\".corp\"]\nplain-http = true\n");
     let account = ["--user", "u", "--password-stdin", "--into", &own];
-    let into = new(
-        &[&["--registry", "a.corp"], &account[..]].concat(),
-        "hunter2\n",
-    );
+    let into = new(&[&["--registry", "a.corp"], &account[..]].concat(), "hunter2\n");
     into.ends(0);
     assert!(into.stdout.starts_with("# mine\n"), "{}", into.stdout);
-    assert!(
-        into.stdout.contains("plain-http = true\n\n[registries"),
-        "{}",
-        into.stdout
-    );
+    assert!(into.stdout.contains("plain-http = true\n\n[registries"), "{}", into.stdout);
     // What `check` warns about is told.
     into.says(&["sends the credentials unencrypted"]);
     // Repositories have credentials only, and their host the roots.
@@ -109,10 +74,7 @@ fn a_registry_below_another_entry_keeps_what_that_says() {
     let both = ["--registry", "ghcr.io/team", "--ca", &ca];
     let both = new(&[&both[..], &account[..3]].concat(), "hunter2");
     both.succeeds();
-    both.prints(&[
-        "[registries.\"ghcr.io\"]\nca-certs",
-        "[registries.\"ghcr.io/team\"]\nusername",
-    ]);
+    both.prints(&["[registries.\"ghcr.io\"]\nca-certs", "[registries.\"ghcr.io/team\"]\nusername"]);
 }
 
 #[test]
@@ -140,15 +102,7 @@ fn no_password_comes_by_an_argument_and_none_is_guessed() {
             "has no scheme: write it as in registry.corp:5000",
         ),
         (
-            &[
-                "--registry",
-                "a.corp",
-                "--user",
-                "u",
-                "--password-stdin",
-                "--ca",
-                "-",
-            ],
+            &["--registry", "a.corp", "--user", "u", "--password-stdin", "--ca", "-"],
             "standard input twice",
         ),
     ] {
@@ -164,11 +118,7 @@ fn no_password_comes_by_an_argument_and_none_is_guessed() {
 #[test]
 fn completions_are_scripts() {
     let folder = Folder::new();
-    for (shell, word) in [
-        ("bash", "complete -F"),
-        ("zsh", "#compdef"),
-        ("fish", "complete -c"),
-    ] {
+    for (shell, word) in [("bash", "complete -F"), ("zsh", "#compdef"), ("fish", "complete -c")] {
         let script = run(&["completions", shell]);
         script.succeeds();
         script.prints(&[word, "docker-config"]);
@@ -201,10 +151,7 @@ fn man_reads_the_pages_without_a_warning() {
     let text = String::from_utf8_lossy(&man.stdout);
     // Examples can be copied.
     let example = "kata-configdev check --strict tenants/*.toml\n";
-    assert!(
-        text.contains(example) && text.contains("--ask FILE [IMAGE]..."),
-        "{text}"
-    );
+    assert!(text.contains(example) && text.contains("--ask FILE [IMAGE]..."), "{text}");
     // A file in the way.
     let file = folder.file("file", "");
     run(&["man", "--output", &file]).fails(69, &["failed to write"]);

@@ -42,18 +42,11 @@ fn a_policy_is_checked() {
     let digest = digest("a");
     let of_digest = POLICY
         .replace("docker.io/team", &format!("docker.io/team/tool@{digest}"))
-        .replace(
-            r#""/k.pub""#,
-            r#""/k.pub", "signedIdentity": {"type": "matchRepository"}"#,
-        );
+        .replace(r#""/k.pub""#, r#""/k.pub", "signedIdentity": {"type": "matchRepository"}"#);
     let of_digest = folder.file("digest.json", of_digest);
     let strict = run(&["policy", "check", "--strict", &of_digest]);
     strict.succeeds();
-    assert!(
-        strict
-            .stdout
-            .ends_with(": valid, 3 scopes and the default\n")
-    );
+    assert!(strict.stdout.ends_with(": valid, 3 scopes and the default\n"));
     // The scopes that were meant to reject are for nothing: both are named.
     let wrong = POLICY
         .replace("registry.corp/team/app:1.0", "registry.corp/prod/*")
@@ -69,10 +62,8 @@ fn a_policy_is_checked() {
     let wrong = folder.file("wrong.json", POLICY.replace("keyPaths", "keyPats"));
     let refused = run(&["policy", "check", &wrong]);
     refused.ends(65);
-    refused.prints(&[
-        "problem: the policy is not valid: transports.docker.",
-        "(line 5) is not known",
-    ]);
+    refused
+        .prints(&["problem: the policy is not valid: transports.docker.", "(line 5) is not known"]);
     run(&["policy", "check", "/nonexistent.json"]).ends(65);
 }
 
@@ -104,10 +95,8 @@ fn the_scope_that_decides_is_explained() {
         "scope \"registry.corp/tool:dev\" asks for\n  - nothing (insecureAcceptAnything)\n",
         "in a guest the tag of registry.corp/tool:dev is not resolved: scope ",
     ]);
-    for image in [
-        "registry.corp/team/app:1.0",
-        &format!("registry.corp/tool:dev@sha256:{digest}"),
-    ] {
+    for image in ["registry.corp/team/app:1.0", &format!("registry.corp/tool:dev@sha256:{digest}")]
+    {
         let explained = explain(image);
         assert!(!explained.stdout.contains("in a guest"), "{image}");
     }
@@ -155,10 +144,7 @@ fn pins_are_written_from_manifests_and_references() {
     let noted = run(&["pins", &path]);
     noted.ends(0);
     noted.says(&["more.yaml: objects of other kinds are left out: ConfigMap, Widget\n"]);
-    let json = format!(
-        "{{\"kind\": \"List\", \"items\": [{}]}}",
-        r#"{"kind": "Pod"}"#
-    );
+    let json = format!("{{\"kind\": \"List\", \"items\": [{}]}}", r#"{"kind": "Pod"}"#);
     let empty = folder.file("list.json", json);
     run(&["pins", &empty]).fails(65, &["no image was found"]);
 
@@ -167,14 +153,8 @@ fn pins_are_written_from_manifests_and_references() {
             vec!["registry.corp/app:1.2".to_owned()],
             "container app: registry.corp/app:1.2 has no digest",
         ),
-        (
-            vec!["registry.corp/App".to_owned()],
-            "container app: the repository of the image",
-        ),
-        (
-            vec![format!("r.corp/a:1@{a}"), format!("r.corp/a:1@{b}")],
-            "has another digest than in",
-        ),
+        (vec!["registry.corp/App".to_owned()], "container app: the repository of the image"),
+        (vec![format!("r.corp/a:1@{a}"), format!("r.corp/a:1@{b}")], "has another digest than in"),
     ] {
         let images: Vec<_> = images.iter().map(String::as_str).collect();
         let path = folder.file("wrong.yaml", pods(&images));
@@ -194,9 +174,7 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
     let folder = Folder::new();
     let own = folder.text("kata-configdev");
     // Another process writes it: a child of a neighbouring test would keep it open.
-    let copy = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_kata-configdev"), &own])
-        .status();
+    let copy = Command::new("cp").args([env!("CARGO_BIN_EXE_kata-configdev"), &own]).status();
     assert!(copy.unwrap().success());
     let answer = |code: i32, targets: &str| {
         let script = format!(
@@ -208,21 +186,14 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
     let a = digest("a");
     let works =
         |image: &str| format!("{{\"image\": \"{image}\", \"works\": true, \"digest\": \"{a}\"}}");
-    let path = folder.file(
-        "pod.yaml",
-        pods(&["busybox", "r.corp/app:1", "r.corp/app:1"]),
-    );
+    let path = folder.file("pod.yaml", pods(&["busybox", "r.corp/app:1", "r.corp/app:1"]));
     let document = folder.file("imagepuller.toml", "");
     let pins = |arguments: &[&str]| {
         let mut command = Command::new(&own);
         command.args(["pins", &path]).args(arguments);
         let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        (output.status.code(), text(output.stdout), text(output.stderr))
     };
     let (hub, app) = ("docker.io/library/busybox:latest", "r.corp/app:1");
     answer(0, &format!("{}, {}", works(hub), works(app)));
@@ -231,10 +202,7 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
     assert_eq!(asked(), "", "nobody was to be asked");
     let (code, text, error) = pins(&["--ask", "--config", &document]);
     assert_eq!(code, Some(0), "{error}");
-    assert_eq!(
-        asked(),
-        format!("probe --config {document} --json -- {hub} {app}\n")
-    );
+    assert_eq!(asked(), format!("probe --config {document} --json -- {hub} {app}\n"));
     let place = format!("# {path}: Pod web, container app, as its registry said\n");
     let expected = format!("[pins]\n{place}\"{hub}\" = \"{a}\"\n{place}\"{app}\" = \"{a}\"\n");
     assert_eq!(text, expected);
@@ -242,20 +210,11 @@ fn tags_are_asked_for_only_where_that_is_wanted() {
     // Nothing is written of what is not known, or is about another image.
     let fails = format!("{{\"image\": \"{app}\", \"works\": false, \"error\": \"no such tag\"}}");
     for (targets, words) in [
-        (
-            format!("{}, {fails}", works(hub)),
-            "r.corp/app:1: no such tag",
-        ),
-        (
-            format!("{}, {}", works(app), works(hub)),
-            "did not say what it is",
-        ),
+        (format!("{}, {fails}", works(hub)), "r.corp/app:1: no such tag"),
+        (format!("{}, {}", works(app), works(hub)), "did not say what it is"),
         (works(hub), "did not say what it is"),
         (String::new(), "did not say what it is"),
-        (
-            format!("{}, {}", works(hub), works(app).replace(&a, "sha256:1")),
-            "hexadecimal digits",
-        ),
+        (format!("{}, {}", works(hub), works(app).replace(&a, "sha256:1")), "hexadecimal digits"),
     ] {
         for (theirs, ours) in [(0, 65), (65, 65), (69, 69)] {
             answer(theirs, &targets);

@@ -23,19 +23,13 @@ fn node(folder: &Folder) -> String {
     for name in ["bin", "bundle"] {
         std::fs::create_dir(folder.path(name)).unwrap();
     }
-    folder.file(
-        "bundle/config.json",
-        r#"{"ociVersion":"1.1.0","annotations":{}}"#,
-    );
+    folder.file("bundle/config.json", r#"{"ociVersion":"1.1.0","annotations":{}}"#);
     let mut listed =
         "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
             .to_owned();
     for (name, script) in [
         ("good", format!("echo '{ANSWER}'")),
-        (
-            "bad",
-            "echo hunter2-password; echo hunter2-password >&2; exit 9".into(),
-        ),
+        ("bad", "echo hunter2-password; echo hunter2-password >&2; exit 9".into()),
     ] {
         listed += &format!(
             "- {{name: {name}, matchImages: [reg.corp], defaultCacheDuration: 0s, apiVersion: \
@@ -45,10 +39,7 @@ fn node(folder: &Folder) -> String {
         folder.program(&format!("bin/{name}"), "755", &text);
     }
     let listing = folder.file("providers.yaml", listed);
-    let document = folder.file(
-        "document.toml",
-        "[registries.\".corp\"]\nca-certs = \"none\"\n",
-    );
+    let document = folder.file("document.toml", "[registries.\".corp\"]\nca-certs = \"none\"\n");
     folder.file(
         "config.toml",
         format!(
@@ -69,16 +60,9 @@ fn document(image: &[u8]) -> Document {
 
 fn has_password_and_roots(document: &Document) {
     let shown = document.redacted();
-    assert!(
-        shown.contains("reg.corp") && shown.contains("robot"),
-        "{shown}"
-    );
+    assert!(shown.contains("reg.corp") && shown.contains("robot"), "{shown}");
     // The new entry hides that of the suffix, and must not trust others than that did.
-    let (_, entry) = document
-        .registries
-        .iter()
-        .find(|(name, _)| name.is_literal())
-        .unwrap();
+    let (_, entry) = document.registries.iter().find(|(name, _)| name.is_literal()).unwrap();
     assert!(entry.ca_certs.as_ref().unwrap().trusts_nobody());
     assert!(!entry.credentials.is_anonymous());
 }
@@ -88,9 +72,8 @@ fn the_command_prints_its_report_and_warns_beside_it() {
     let folder = Folder::new();
     let settings = node(&folder);
     let bundle = folder.text("bundle");
-    let attached = run_line(&format!(
-        "attach --settings {settings} --bundle {bundle} --sandbox-id s1"
-    ));
+    let attached =
+        run_line(&format!("attach --settings {settings} --bundle {bundle} --sandbox-id s1"));
     attached.ends(0);
     assert_eq!(
         attached.stderr,
@@ -116,9 +99,8 @@ fn a_pods_list_bounds_what_it_is_given() {
         format!(r#"{{"ociVersion":"1.1.0","annotations":{{"{key}":"reg.corp/team other.corp"}}}}"#);
     folder.file("bundle/config.json", spec);
     let bundle = folder.text("bundle");
-    let attached = run_line(&format!(
-        "attach --settings {settings} --bundle {bundle} --sandbox-id s5"
-    ));
+    let attached =
+        run_line(&format!("attach --settings {settings} --bundle {bundle} --sandbox-id s5"));
     attached.ends(0);
     let asked = std::fs::read_to_string(question).unwrap();
     assert!(asked.contains("\"image\":\"reg.corp/team\""), "{asked}");
@@ -126,16 +108,12 @@ fn a_pods_list_bounds_what_it_is_given() {
     let image = std::fs::read(report["path"].as_str().unwrap()).unwrap();
     let document = document(&image);
     let entries = document.registries.iter();
-    let found: Vec<_> = entries
-        .map(|(name, entry)| (name.to_string(), entry.credentials.is_anonymous()))
-        .collect();
+    let found: Vec<_> =
+        entries.map(|(name, entry)| (name.to_string(), entry.credentials.is_anonymous())).collect();
     let expected = [(".corp.", true), ("reg.corp/team", false)];
     assert_eq!(found.len(), 2, "{found:?}");
     for (name, is_anonymous) in expected {
-        assert!(
-            found.contains(&(name.to_owned(), is_anonymous)),
-            "{found:?}"
-        );
+        assert!(found.contains(&(name.to_owned(), is_anonymous)), "{found:?}");
     }
 }
 
@@ -145,26 +123,13 @@ fn the_library_returns_the_warnings() {
     let settings = Settings::load(node(&folder).as_ref()).unwrap();
     let sandbox = SandboxId::parse("s2").unwrap();
     let bundle = folder.path("bundle");
-    let request = Request {
-        bundle: &bundle,
-        sandbox: &sandbox,
-    };
+    let request = Request { bundle: &bundle, sandbox: &sandbox };
     let attached = attach(&settings, &request).unwrap().unwrap();
-    let [warning] = attached.warnings.as_slice() else {
-        panic!("{:?}", attached.warnings)
-    };
-    assert!(
-        warning.to_string().contains("credential provider bad"),
-        "{warning}"
-    );
+    let [warning] = attached.warnings.as_slice() else { panic!("{:?}", attached.warnings) };
+    assert!(warning.to_string().contains("credential provider bad"), "{warning}");
     let debug = format!("{attached:?}");
-    assert!(
-        SECRETS.iter().all(|secret| !debug.contains(secret)),
-        "{debug}"
-    );
-    let Carrier::File(path) = attached.carrier else {
-        panic!("{debug}")
-    };
+    assert!(SECRETS.iter().all(|secret| !debug.contains(secret)), "{debug}");
+    let Carrier::File(path) = attached.carrier else { panic!("{debug}") };
     has_password_and_roots(&document(&std::fs::read(path).unwrap()));
 }
 
@@ -174,19 +139,8 @@ fn where_exit_codes_are_lost_the_sandbox_starts_without_answers() {
     let folder = Folder::new();
     let settings = node(&folder);
     let output = Command::new("env")
-        .args([
-            "--ignore-signal=CHLD",
-            env!("CARGO_BIN_EXE_kata-configdev"),
-            "attach",
-        ])
-        .args([
-            "--settings",
-            &settings,
-            "--bundle",
-            &folder.text("bundle"),
-            "--sandbox-id",
-            "s3",
-        ])
+        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_kata-configdev"), "attach"])
+        .args(["--settings", &settings, "--bundle", &folder.text("bundle"), "--sandbox-id", "s3"])
         .output()
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -205,40 +159,19 @@ fn where_exit_codes_are_lost_a_plugin_that_hangs_is_killed() {
     let folder = Folder::new();
     let settings = node(&folder);
     let text = std::fs::read_to_string(&settings).unwrap();
-    std::fs::write(
-        &settings,
-        text.replace("deadline-secs = 50", "deadline-secs = 15"),
-    )
-    .unwrap();
+    std::fs::write(&settings, text.replace("deadline-secs = 50", "deadline-secs = 15")).unwrap();
     let pid = folder.path("pid");
     // In a process of its own, which the group of the plugin has beside it.
-    let script = format!(
-        "#!/bin/sh\nsleep 120 &\necho $$ $! > {}\nwait\n",
-        pid.display()
-    );
+    let script = format!("#!/bin/sh\nsleep 120 &\necho $$ $! > {}\nwait\n", pid.display());
     folder.program("bin/good", "755", &script);
     let output = Command::new("env")
-        .args([
-            "--ignore-signal=CHLD",
-            env!("CARGO_BIN_EXE_kata-configdev"),
-            "attach",
-        ])
-        .args([
-            "--settings",
-            &settings,
-            "--bundle",
-            &folder.text("bundle"),
-            "--sandbox-id",
-            "s4",
-        ])
+        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_kata-configdev"), "attach"])
+        .args(["--settings", &settings, "--bundle", &folder.text("bundle"), "--sandbox-id", "s4"])
         .output()
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
-    assert!(
-        stderr.contains("credential provider good: reg.corp: it took longer"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("credential provider good: reg.corp: it took longer"), "{stderr}");
     for pid in std::fs::read_to_string(pid).unwrap().split_whitespace() {
         let runs = || {
             std::fs::read_to_string(format!("/proc/{pid}/stat"))

@@ -28,15 +28,7 @@ fn reference(image: &str) -> String {
 /// What `explain` says of an image, by both documents.
 fn explain(files: &Files, image: &str) -> Run {
     let (configuration, measured) = (&files.configuration, &files.measured);
-    run(&[
-        "explain",
-        "--json",
-        "--config",
-        configuration,
-        "--measured",
-        measured,
-        image,
-    ])
+    run(&["explain", "--json", "--config", configuration, "--measured", measured, image])
 }
 
 #[test]
@@ -74,10 +66,7 @@ fn explain_and_a_pull_never_disagree() {
 fn a_client_certificate_goes_where_explain_says() {
     let world = World::start();
     let [port, other] = [0, 1].map(|index: usize| world.servers[index].port);
-    let roots = format!(
-        "ca-certs = \"\"\"\n{}\"\"\"\n",
-        world.authorities[0].certificate()
-    );
+    let roots = format!("ca-certs = \"\"\"\n{}\"\"\"\n", world.authorities[0].certificate());
     let entry = |more: &str| format!("[registries.\"localhost:{port}\"]\n{roots}{more}");
     let [host, owner] = [Party::Host, Party::Owner].map(|party| world.client_keys(party));
     let mirror = format!("mirror = \"https://localhost:{other}\"\nmirror-fallback = true\n");
@@ -87,21 +76,9 @@ fn a_client_certificate_goes_where_explain_says() {
         (entry(""), entry(&host), vec![Some(Party::Host)]),
         (entry(&owner), entry(&host), vec![Some(Party::Owner)]),
         (entry("anonymous = true\n"), entry(&host), vec![None]),
-        (
-            String::new(),
-            entry(&format!("{host}insecure-skip-verify = true\n")),
-            vec![None],
-        ),
-        (
-            String::new(),
-            entry(&format!("{host}{mirror}")),
-            vec![None, Some(Party::Host)],
-        ),
-        (
-            String::new(),
-            entry(&mirror) + &of_mirror,
-            vec![Some(Party::Host), None],
-        ),
+        (String::new(), entry(&format!("{host}insecure-skip-verify = true\n")), vec![None]),
+        (String::new(), entry(&format!("{host}{mirror}")), vec![None, Some(Party::Host)]),
+        (String::new(), entry(&mirror) + &of_mirror, vec![Some(Party::Host), None]),
     ] {
         let files = world.write_texts(&configuration, &measured);
         let image = reference(&format!("localhost:{port}"));
@@ -161,13 +138,7 @@ fn references_are_read_alike() {
         (format!("a.corp/App@sha256:{zeros}"), false),
     ] {
         let by_guest = ImageReference::parse(&image);
-        let arguments = [
-            "explain",
-            "--json",
-            "--config",
-            &files.configuration,
-            &image,
-        ];
+        let arguments = ["explain", "--json", "--config", &files.configuration, &image];
         let by_host = run(&arguments);
         assert_eq!(by_guest.is_ok(), by_host.code == 0, "{image}");
         assert_eq!(by_guest.is_ok(), is_read, "{image}: {by_guest:?}");
@@ -190,20 +161,11 @@ fn a_mirror_borrows_the_fetched_roots() {
     );
     let files = world.write_texts(&document, "");
     let image = reference("a.corp");
-    let explained = run(&[
-        "explain",
-        "--json",
-        "--config",
-        &files.configuration,
-        &image,
-    ]);
+    let explained = run(&["explain", "--json", "--config", &files.configuration, &image]);
     let mirror = &explained.json()["mirror"];
     assert_eq!(mirror["roots_uri"], "kbs:///default/ca/test", "{mirror}");
     let text = run(&["explain", "--config", &files.configuration, &image]).stdout;
-    assert!(
-        text.contains("roots only those that \"ca-certs-uri\" of"),
-        "{text}"
-    );
+    assert!(text.contains("roots only those that \"ca-certs-uri\" of"), "{text}");
     let (asked, error) = world.pull(&files, &image);
     assert_eq!(asked.len(), 1, "the handshake succeeds: {error}");
     assert_eq!(asked[0].path, "/cache");

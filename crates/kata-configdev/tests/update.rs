@@ -101,10 +101,7 @@ fn an_update_gives_a_narrowed_sandbox_no_more() {
     let path = attach(&folder, &[]);
     let has = |text: &str| document_in(&std::fs::read(&path).unwrap()).contains(text);
     assert!(has("hunter2-password") && !has("hunter2-token") && has("b.corp"));
-    folder.file(
-        "new.toml",
-        format!("{NEW}{}", other.replace("token", "identity")),
-    );
+    folder.file("new.toml", format!("{NEW}{}", other.replace("token", "identity")));
     update(&folder, &["--config", &folder.text("new.toml")]).succeeds();
     assert!(has("hunter2-token") && !has("hunter2-identity") && has("b.corp"));
 }
@@ -163,18 +160,10 @@ fn nothing_of_a_longer_document_is_left() {
     let path = attach(&folder, &["--config", &folder.text("long.toml")]);
     let holds = |secret: &str| {
         let image = std::fs::read(&path).unwrap();
-        image
-            .windows(secret.len())
-            .any(|part| part == secret.as_bytes())
+        image.windows(secret.len()).any(|part| part == secret.as_bytes())
     };
-    assert!(
-        holds("hunter2-password"),
-        "documents are stored as they are"
-    );
-    assert_eq!(
-        update(&folder, &["--config", &folder.text("new.toml")]).code,
-        0
-    );
+    assert!(holds("hunter2-password"), "documents are stored as they are");
+    assert_eq!(update(&folder, &["--config", &folder.text("new.toml")]).code, 0);
     assert!(!holds("hunter2-password") && holds("hunter2-token"));
 
     let emptied = update(&folder, &["--empty"]);
@@ -217,10 +206,7 @@ fn what_is_no_document_changes_nothing() {
     let path = attach(&folder, &[]);
     let before = std::fs::read(&path).unwrap();
     folder.file("empty.toml", "");
-    folder.file(
-        "unknown.toml",
-        "[registries.\"a.corp\"]\npasword = \"hunter2-password\"\n",
-    );
+    folder.file("unknown.toml", "[registries.\"a.corp\"]\npasword = \"hunter2-password\"\n");
     folder.file("none.toml", [0xff, 0xfe]);
     let absent = folder.text("absent.toml");
     for (file, part) in [
@@ -234,11 +220,9 @@ fn what_is_no_document_changes_nothing() {
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
     let new = folder.text("new.toml");
-    for arguments in [
-        &[][..],
-        &["--empty", "--config", &new],
-        &["--sandbox-id", "box-2", "--empty"],
-    ] {
+    for arguments in
+        [&[][..], &["--empty", "--config", &new], &["--sandbox-id", "box-2", "--empty"]]
+    {
         assert_eq!(update(&folder, arguments).code, 64, "{arguments:?}");
     }
     for id in ["", "../box-1", "a/b", ".", "-x"] {
@@ -264,9 +248,7 @@ fn a_sandbox_without_an_image_is_told_why() {
         assert_eq!(folder.count("run"), 0);
         // Without the settings all that is known is what it can be.
         let root = folder.text("run");
-        let refused = run_line(&format!(
-            "update --sandbox-id box-1 --run-root {root} --empty"
-        ));
+        let refused = run_line(&format!("update --sandbox-id box-1 --run-root {root} --empty"));
         refused.ends(69);
         refused.says(&["\"memory\" and \"loop\" seal"]);
     }
@@ -404,10 +386,8 @@ fn many_updates_at_once_leave_one_of_them() {
     let folder = node("transport = \"file\"\n");
     let names: Vec<String> = (0..8)
         .map(|number| {
-            let text = format!(
-                "# {number}\n{}",
-                long_document(20_000 + number * 100, "hunter2-token")
-            );
+            let text =
+                format!("# {number}\n{}", long_document(20_000 + number * 100, "hunter2-token"));
             folder.file(&format!("{number}.toml"), text)
         })
         .collect();
@@ -418,8 +398,6 @@ fn many_updates_at_once_leave_one_of_them() {
         }
     });
     let found = document_in(&std::fs::read(&path).unwrap());
-    let written = names
-        .iter()
-        .map(|name| std::fs::read_to_string(name).unwrap());
+    let written = names.iter().map(|name| std::fs::read_to_string(name).unwrap());
     assert!(written.into_iter().any(|text| text == found));
 }

@@ -41,10 +41,7 @@ impl AttestationAgent {
 
     /// The agent at `socket`, whose answers may take as long as `limit`; nothing is asked yet.
     pub fn new(socket: impl Into<PathBuf>, limit: Duration) -> Self {
-        Self {
-            socket: socket.into(),
-            limit,
-        }
+        Self { socket: socket.into(), limit }
     }
 
     /// Where it listens.
@@ -70,9 +67,8 @@ impl AttestationAgent {
             hint,
         };
         let payload = method.call(request).await?;
-        A::parse_from_bytes(&payload).map_err(|_| Fault::Answer {
-            rule: "is no message of the attestation agent",
-        })
+        A::parse_from_bytes(&payload)
+            .map_err(|_| Fault::Answer { rule: "is no message of the attestation agent" })
     }
 
     /// Adds an entry to the guest's event log, and so to what the TEE reports. The agent joins the
@@ -109,9 +105,7 @@ impl AttestationAgent {
             Ok(RuntimeMeasurementResult::NOT_ENABLED) => {
                 Ok(Extended::NoLog("its settings leave the event log off"))
             }
-            Err(_) => Err(Fault::Answer {
-                rule: "does not say whether the entry is in the log",
-            }),
+            Err(_) => Err(Fault::Answer { rule: "does not say whether the entry is in the log" }),
         }
     }
 }
@@ -141,14 +135,10 @@ impl AttestationAgent {
     ///
     /// Where there is no agent, or no evidence.
     pub async fn evidence(&self, data: &[u8]) -> Result<Value, Fault> {
-        let request = GetEvidenceRequest {
-            RuntimeData: data.to_owned(),
-            ..Default::default()
-        };
+        let request = GetEvidenceRequest { RuntimeData: data.to_owned(), ..Default::default() };
         let answer: GetEvidenceResponse = self.call("GetEvidence", &request).await?;
-        serde_json::from_slice(&answer.Evidence).map_err(|_| Fault::Answer {
-            rule: "is no evidence, which is JSON",
-        })
+        serde_json::from_slice(&answer.Evidence)
+            .map_err(|_| Fault::Answer { rule: "is no evidence, which is JSON" })
     }
 
     /// Evidence of further devices that holds `data`, as the agent writes it; empty where there
@@ -158,15 +148,12 @@ impl AttestationAgent {
     ///
     /// Where there is no agent, or no text.
     pub async fn additional_evidence(&self, data: &[u8]) -> Result<String, Fault> {
-        let request = GetAdditionalEvidenceRequest {
-            RuntimeData: data.to_owned(),
-            ..Default::default()
-        };
+        let request =
+            GetAdditionalEvidenceRequest { RuntimeData: data.to_owned(), ..Default::default() };
         let answer: GetAdditionalEvidenceResponse =
             self.call("GetAdditionalEvidence", &request).await?;
-        String::from_utf8(answer.Evidence).map_err(|_| Fault::Answer {
-            rule: "is no evidence of devices, which is text",
-        })
+        String::from_utf8(answer.Evidence)
+            .map_err(|_| Fault::Answer { rule: "is no evidence of devices, which is text" })
     }
 
     /// A token of the agent's own broker, with the private key that it is for: JSON.
@@ -175,10 +162,7 @@ impl AttestationAgent {
     ///
     /// Where there is no agent, or it has no token.
     pub async fn token(&self) -> Result<Zeroizing<Vec<u8>>, Fault> {
-        let request = GetTokenRequest {
-            TokenType: "kbs".to_owned(),
-            ..Default::default()
-        };
+        let request = GetTokenRequest { TokenType: "kbs".to_owned(), ..Default::default() };
         let mut answer: GetTokenResponse = self.call("GetToken", &request).await?;
         Ok(Zeroizing::new(std::mem::take(&mut answer.Token)))
     }
@@ -187,16 +171,12 @@ impl AttestationAgent {
 /// The longest name of a TEE; real ones have at most eleven letters.
 const MAX_TEE_BYTES: usize = 64;
 
-const NO_TEE: Fault = Fault::Answer {
-    rule: "is no name of a TEE",
-};
+const NO_TEE: Fault = Fault::Answer { rule: "is no name of a TEE" };
 
 /// Whether a status means that there is no such method or no such service: CoCo's programs answer
 /// the latter with INVALID_ARGUMENT.
 fn is_unknown(code: i32) -> bool {
-    [Code::UNIMPLEMENTED, Code::INVALID_ARGUMENT]
-        .map(|code| code as i32)
-        .contains(&code)
+    [Code::UNIMPLEMENTED, Code::INVALID_ARGUMENT].map(|code| code as i32).contains(&code)
 }
 
 fn hint(code: i32) -> &'static str {

@@ -74,8 +74,5 @@ impl Attester {
 
 /// Why an agent gave no proof.
 pub fn of(agent: &AttestationAgent, fault: Fault) -> Fault {
-    Fault::Attester {
-        socket: agent.socket().to_owned(),
-        fault: Box::new(fault),
-    }
+    Fault::Attester { socket: agent.socket().to_owned(), fault: Box::new(fault) }
 }

@@ -172,11 +172,7 @@ impl Broker {
         // believed.
         message::token_of(&answer.body)?;
         tracing::debug!(broker = %self.address, tee, "attested");
-        Ok(Proof {
-            name: COOKIE,
-            value: cookie,
-            key,
-        })
+        Ok(Proof { name: COOKIE, value: cookie, key })
     }
 
     /// The text of the initdata, if the guest has it as one text. It is public.
@@ -184,18 +180,13 @@ impl Broker {
         let Some(path) = &self.initdata else {
             return Ok(None);
         };
-        let of_file = |fault| Fault::Initdata {
-            path: path.clone(),
-            fault: Box::new(fault),
-        };
+        let of_file = |fault| Fault::Initdata { path: path.clone(), fault: Box::new(fault) };
         match files::read(path.clone(), MAX_INITDATA_BYTES).await {
             Err(Fault::File(ErrorKind::NotFound)) => Ok(None),
             Err(fault) => Err(of_file(fault)),
             Ok(text) => match String::from_utf8(text.to_vec()) {
                 Ok(text) => Ok(Some(text)),
-                Err(_) => Err(of_file(Fault::Content {
-                    rule: "it is no UTF-8 text",
-                })),
+                Err(_) => Err(of_file(Fault::Content { rule: "it is no UTF-8 text" })),
             },
         }
     }

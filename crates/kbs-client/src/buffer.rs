@@ -14,9 +14,7 @@ impl Buffer {
     pub fn push(&mut self, bytes: &[u8]) {
         let needed = self.0.len().saturating_add(bytes.len());
         if needed > self.0.capacity() {
-            let capacity = needed
-                .max(self.0.capacity().saturating_mul(2))
-                .max(START_BYTES);
+            let capacity = needed.max(self.0.capacity().saturating_mul(2)).max(START_BYTES);
             let mut larger = Zeroizing::new(Vec::with_capacity(capacity));
             larger.extend_from_slice(&self.0);
             self.0 = larger;

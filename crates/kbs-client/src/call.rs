@@ -57,9 +57,8 @@ impl Method<'_> {
 
     /// The frame that asks.
     fn request(&self, message: &impl Message) -> Result<Vec<u8>, Fault> {
-        let unsendable = || Fault::Unreachable {
-            reason: "the request cannot be written down".to_owned(),
-        };
+        let unsendable =
+            || Fault::Unreachable { reason: "the request cannot be written down".to_owned() };
         let request = Request {
             service: self.service.to_owned(),
             method: self.name.to_owned(),
@@ -90,15 +89,11 @@ async fn exchange(socket: &Path, request: &[u8]) -> Result<Zeroizing<Vec<u8>>, F
 /// How much follows a header, if it belongs to an answer.
 fn payload_length(header: MessageHeader) -> Result<usize, Fault> {
     if header.type_ != MESSAGE_TYPE_RESPONSE || header.stream_id != STREAM {
-        return Err(Fault::Answer {
-            rule: "is no answer in ttrpc to what was asked",
-        });
+        return Err(Fault::Answer { rule: "is no answer in ttrpc to what was asked" });
     }
     let length = header.length as usize;
     if length > MAX_RESOURCE_BYTES + MAX_OVERHEAD_BYTES {
-        return Err(Fault::TooLarge {
-            limit_bytes: MAX_RESOURCE_BYTES,
-        });
+        return Err(Fault::TooLarge { limit_bytes: MAX_RESOURCE_BYTES });
     }
     Ok(length)
 }
@@ -110,9 +105,7 @@ fn payload_length(header: MessageHeader) -> Result<usize, Fault> {
 /// [`Fault::Call`] for another status than success, [`Fault::Answer`] for what is no answer.
 pub fn read(answer: &[u8], hint: fn(i32) -> &'static str) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let Ok(mut response) = Response::parse_from_bytes(answer) else {
-        return Err(Fault::Answer {
-            rule: "is no message of ttrpc",
-        });
+        return Err(Fault::Answer { rule: "is no message of ttrpc" });
     };
     let payload = Zeroizing::new(std::mem::take(&mut response.payload));
     let code = response.status.code.value();

@@ -79,10 +79,7 @@ impl Sources {
 impl Client {
     /// A client for one pull.
     pub fn new(sources: Arc<Sources>) -> Self {
-        Self {
-            sources,
-            chosen: Mutex::default(),
-        }
+        Self { sources, chosen: Mutex::default() }
     }
 
     /// Gets a resource of 1 to [`crate::MAX_RESOURCE_BYTES`] bytes: from its own source, if it has
@@ -196,10 +193,6 @@ impl Client {
         if failures.is_empty() {
             return Err(Error::NotConfigured { uri });
         }
-        Err(Error::Unavailable {
-            uri,
-            failures,
-            others,
-        })
+        Err(Error::Unavailable { uri, failures, others })
     }
 }

@@ -57,9 +57,9 @@ impl Error {
     /// Whether it tells anything of a resource, so that it must not leave the guest.
     pub fn is_about_resource(&self) -> bool {
         match self {
-            Self::Unavailable { failures, .. } | Self::Wrapped { failures } => failures
-                .iter()
-                .any(|failure| failure.fault.is_about_resource()),
+            Self::Unavailable { failures, .. } | Self::Wrapped { failures } => {
+                failures.iter().any(|failure| failure.fault.is_about_resource())
+            }
             Self::Sealed(error) => error.is_about_resource(),
             Self::NotConfigured { .. } | Self::Source { .. } => false,
         }
@@ -73,11 +73,9 @@ impl Error {
             all.collect::<Vec<_>>().join("; ")
         };
         match self {
-            Self::Unavailable {
-                uri,
-                failures,
-                others,
-            } => format!("get {uri}: {}{others}", whole(failures)),
+            Self::Unavailable { uri, failures, others } => {
+                format!("get {uri}: {}{others}", whole(failures))
+            }
             Self::Wrapped { failures } => {
                 format!("have a layer's key unwrapped: {}", whole(failures))
             }

@@ -48,9 +48,7 @@ pub async fn read(
 
 fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault> {
     bounded::read_path(path, limit_bytes).map_err(|error| match error {
-        ReadError::NotRegular => Fault::Content {
-            rule: "it is no regular file",
-        },
+        ReadError::NotRegular => Fault::Content { rule: "it is no regular file" },
         ReadError::TooLong { .. } => Fault::TooLarge { limit_bytes },
         error => Fault::File(io::Error::from(error).kind()),
     })
@@ -81,10 +79,7 @@ pub fn find(text: &[u8], name: &str) -> Result<Lookup, Fault> {
     let content = |rule| Fault::Content { rule };
     let object = read_object(text, Limits::of_bytes(text.len()), Duplicates::Kept);
     let object = object.map_err(|_| content("it is not one JSON object of strings"))?;
-    let mut found = Lookup {
-        resource: None,
-        repeated: 0,
-    };
+    let mut found = Lookup { resource: None, repeated: 0 };
     for (key, value) in object.members() {
         let text = value.text();
         let text = text.ok_or(content("it is not one JSON object of strings"))?;
@@ -170,23 +165,11 @@ mod tests {
         let file = dir.path().join("file");
         std::fs::write(&file, [7; 100]).unwrap();
         assert_eq!(*read_now(&file, 100).unwrap(), [7; 100]);
-        assert!(matches!(
-            read_now(&file, 99),
-            Err(Fault::TooLarge { limit_bytes: 99 })
-        ));
-        assert!(matches!(
-            read_now(dir.path(), 99),
-            Err(Fault::Content { .. })
-        ));
-        assert!(matches!(
-            read_now(Path::new("/dev/zero"), 99),
-            Err(Fault::Content { .. })
-        ));
+        assert!(matches!(read_now(&file, 99), Err(Fault::TooLarge { limit_bytes: 99 })));
+        assert!(matches!(read_now(dir.path(), 99), Err(Fault::Content { .. })));
+        assert!(matches!(read_now(Path::new("/dev/zero"), 99), Err(Fault::Content { .. })));
         let absent = read_now(&dir.path().join("absent"), 99).unwrap_err();
-        assert!(
-            matches!(absent, Fault::File(ErrorKind::NotFound)),
-            "{absent}"
-        );
+        assert!(matches!(absent, Fault::File(ErrorKind::NotFound)), "{absent}");
         // A file that tells no length, up to the limit.
         assert!(read_now(Path::new("/proc/self/status"), 1 << 20).is_ok());
         assert!(read_now(Path::new("/proc/self/status"), 10).is_err());

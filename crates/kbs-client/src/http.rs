@@ -89,11 +89,7 @@ impl Http {
                 "the web's authorities are trusted; name others as \"kbs-ca-certs\" in [resources]"
             }
         };
-        Ok(Self {
-            client,
-            limit,
-            roots,
-        })
+        Ok(Self { client, limit, roots })
     }
 
     /// A request for what is at a URL.
@@ -113,9 +109,7 @@ impl Http {
             let response = request.send().await.map_err(|error| self.explain(&error))?;
             self.read(response, limit_bytes).await
         };
-        timeout(self.limit, whole)
-            .await
-            .unwrap_or(Err(Fault::Late(self.limit)))
+        timeout(self.limit, whole).await.unwrap_or(Err(Fault::Late(self.limit)))
     }
 
     async fn read(
@@ -133,11 +127,7 @@ impl Http {
             return Err(Fault::TooLarge { limit_bytes });
         }
         let mut body = Buffer::default();
-        while let Some(chunk) = response
-            .chunk()
-            .await
-            .map_err(|error| self.explain(&error))?
-        {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.explain(&error))? {
             if !status.is_success() {
                 let room = MAX_ERROR_BYTES - body.len();
                 body.push(&chunk[..chunk.len().min(room)]);
@@ -151,11 +141,7 @@ impl Http {
             }
             body.push(&chunk);
         }
-        Ok(Answer {
-            status,
-            headers: response.headers().clone(),
-            body: body.finish(),
-        })
+        Ok(Answer { status, headers: response.headers().clone(), body: body.finish() })
     }
 
     /// Why a request failed. A peer's certificate is not quoted, nor is anything that the peer
@@ -164,10 +150,7 @@ impl Http {
         let tls = causes(error).find_map(|cause| cause.downcast_ref::<rustls::Error>());
         let reason = match tls {
             Some(rustls::Error::InvalidCertificate(fault)) => {
-                return Fault::Certificate {
-                    reason: certificate(fault),
-                    roots: self.roots,
-                };
+                return Fault::Certificate { reason: certificate(fault), roots: self.roots };
             }
             Some(rustls::Error::InvalidMessage(_)) => "it does not speak TLS".to_owned(),
             Some(rustls::Error::AlertReceived(alert)) => {
@@ -192,19 +175,14 @@ pub fn at(server: &Url, path: &str, query: Option<&str>) -> Url {
 /// An empty store is an error here. In a registry's entry it is not: it forbids the registry.
 fn root_store(roots: Option<&Roots>) -> Result<RootCertStore, String> {
     let Some(roots) = roots else {
-        return Ok(RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        });
+        return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
     };
     let mut store = RootCertStore::empty();
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let roots = roots.at(now.map_or(0, |now| now.as_secs()));
     for (at, certificate) in roots.counting.into_iter().enumerate() {
         store.add(certificate.clone()).map_err(|error| {
-            format!(
-                "certificate {} of \"kbs-ca-certs\" cannot be used: {error}",
-                at + 1
-            )
+            format!("certificate {} of \"kbs-ca-certs\" cannot be used: {error}", at + 1)
         })?;
     }
     if store.is_empty() && !roots.others.is_empty() {
@@ -238,9 +216,7 @@ fn certificate(fault: &CertificateError) -> &'static str {
 
 /// What became of a connection on which TLS did not fail.
 fn connection(error: &reqwest::Error) -> String {
-    let system = causes(error)
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .last();
+    let system = causes(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).last();
     match system {
         // A name that is not found has no error kind of its own; the system's words for it hold
         // nothing from the peer.
@@ -259,10 +235,7 @@ fn causes<'a>(
 
 /// An I/O error hides what it was made of.
 fn inner<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    match error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
         None => error.source(),
     }

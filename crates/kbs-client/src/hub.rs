@@ -18,17 +18,9 @@ pub async fn fetch(
     uri: &ResourceUri,
     limit: Duration,
 ) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let method = Method {
-        socket,
-        service: "api.GetResourceService",
-        name: "GetResource",
-        limit,
-        hint,
-    };
-    let message = GetResourceRequest {
-        ResourcePath: uri.to_string(),
-        ..Default::default()
-    };
+    let method =
+        Method { socket, service: "api.GetResourceService", name: "GetResource", limit, hint };
+    let message = GetResourceRequest { ResourcePath: uri.to_string(), ..Default::default() };
     resource(&method.call(&message).await?)
 }
 
@@ -44,9 +36,7 @@ pub fn read(answer: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
 fn resource(payload: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
     match GetResourceResponse::parse_from_bytes(payload) {
         Ok(mut message) => Ok(Zeroizing::new(std::mem::take(&mut message.Resource))),
-        Err(_) => Err(Fault::Answer {
-            rule: "is no message of the data hub",
-        }),
+        Err(_) => Err(Fault::Answer { rule: "is no message of the data hub" }),
     }
 }
 

@@ -19,9 +19,6 @@ pub struct Limits {
 /// broker; a broker that needs as long is better asked again by the next pull.
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            request: Duration::from_secs(20),
-            whole: Duration::from_secs(60),
-        }
+        Self { request: Duration::from_secs(20), whole: Duration::from_secs(60) }
     }
 }

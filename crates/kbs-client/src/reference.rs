@@ -51,10 +51,8 @@ async fn open(
     }
     let key = client.resolve(&uri, deadline).await;
     let key = key.map_err(|error| SealedError::Key(Box::new(error)))?;
-    let key = VerifyingKey::from_jwk(&key).map_err(|reason| SealedError::NotAKey {
-        uri: uri.clone(),
-        reason,
-    })?;
+    let key = VerifyingKey::from_jwk(&key)
+        .map_err(|reason| SealedError::NotAKey { uri: uri.clone(), reason })?;
     let payload = signed.verify(&key);
     let payload = payload.map_err(|reason| SealedError::Signature { uri, reason })?;
     match Payload::parse(&Zeroizing::new(payload))? {

@@ -41,10 +41,7 @@ impl Source {
         initdata: Option<&Path>,
         limits: Limits,
     ) -> Result<Self, Error> {
-        let failed = |reason: String| Error::Source {
-            source_name: source.to_string(),
-            reason,
-        };
+        let failed = |reason: String| Error::Source { source_name: source.to_string(), reason };
         let kind = match source {
             ResourceSource::DataHub(socket) => Kind::Hub(socket.clone()),
             ResourceSource::Files(path) => Kind::Files(path.clone()),
@@ -66,11 +63,7 @@ impl Source {
                 }))
             }
         };
-        Ok(Self {
-            name: source.to_string(),
-            limits,
-            kind,
-        })
+        Ok(Self { name: source.to_string(), limits, kind })
     }
 
     /// The source as `[resources]` has it.
@@ -90,14 +83,10 @@ impl Source {
             Kind::Files(path) => files::fetch(path, uri).await,
         }?;
         if resource.is_empty() {
-            return Err(Fault::Answer {
-                rule: "is empty, which no secret is",
-            });
+            return Err(Fault::Answer { rule: "is empty, which no secret is" });
         }
         if resource.len() > MAX_RESOURCE_BYTES {
-            return Err(Fault::TooLarge {
-                limit_bytes: MAX_RESOURCE_BYTES,
-            });
+            return Err(Fault::TooLarge { limit_bytes: MAX_RESOURCE_BYTES });
         }
         Ok(resource)
     }

@@ -57,9 +57,7 @@ fn question(packet: &[u8]) -> String {
     )
 }
 
-const NO_OPTIONS: Fault = Fault::Answer {
-    rule: "holds no options of a layer",
-};
+const NO_OPTIONS: Fault = Fault::Answer { rule: "holds no options of a layer" };
 
 /// The options in an answer.
 ///
@@ -68,9 +66,7 @@ const NO_OPTIONS: Fault = Fault::Answer {
 /// [`Fault::TooLarge`] and [`Fault::Answer`].
 pub fn options(text: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
     if text.len() > MAX_ANSWER_BYTES {
-        return Err(Fault::TooLarge {
-            limit_bytes: MAX_ANSWER_BYTES,
-        });
+        return Err(Fault::TooLarge { limit_bytes: MAX_ANSWER_BYTES });
     }
     let answer = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused);
     let answer = answer.map_err(|_| NO_OPTIONS)?;

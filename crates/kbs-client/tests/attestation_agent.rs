@@ -49,25 +49,13 @@ fn an_answer_is_believed_only_where_it_is_one() {
         (frame(b""), recorded),
         (frame(b"\x0a\x00"), recorded),
         (frame(b"\x12\x02\x08\x00"), recorded),
-        (
-            frame(b"\x12\x02\x08\x01"),
-            Ok(Extended::NoLog("this TEE has no register for it")),
-        ),
+        (frame(b"\x12\x02\x08\x01"), Ok(Extended::NoLog("this TEE has no register for it"))),
         (refused(12), Ok(Extended::NoLog("it keeps no event log"))),
         (refused(3), Ok(Extended::NoLog("it keeps no event log"))),
-        (
-            frame(b"\x12\x02\x08\x03"),
-            Err("does not say whether the entry is in the log"),
-        ),
-        (
-            frame(b"\x12\x01\x08"),
-            Err("is no message of the attestation agent"),
-        ),
+        (frame(b"\x12\x02\x08\x03"), Err("does not say whether the entry is in the log")),
+        (frame(b"\x12\x01\x08"), Err("is no message of the attestation agent")),
         (frame(b"hunter2"), Err("is no message of ttrpc")),
-        (
-            refused(13),
-            Err("ttrpc status 13: the attestation agent's own log says why"),
-        ),
+        (refused(13), Err("ttrpc status 13: the attestation agent's own log says why")),
         (b"hunter2".to_vec(), Err("hung up without a whole answer")),
     ] {
         let (_, result) = extend(&answer);

@@ -53,24 +53,9 @@ fn broker_is_believed_nothing() {
     );
     let long = format!(r#"{{"nonce": "{}"}}"#, "n".repeat(300_000));
     for (step, answer, end, expected) in [
-        (
-            AUTH,
-            refusal("404 No", "hunter2 of \u{1b}[31m"),
-            Close,
-            "gave nothing usable",
-        ),
-        (
-            AUTH,
-            reply("500 Oops", "", "hunter2"),
-            Close,
-            "gave nothing usable",
-        ),
-        (
-            AUTH,
-            reply("200 OK", "", CHALLENGE),
-            Close,
-            "sets no cookie kbs-session-id",
-        ),
+        (AUTH, refusal("404 No", "hunter2 of \u{1b}[31m"), Close, "gave nothing usable"),
+        (AUTH, reply("500 Oops", "", "hunter2"), Close, "gave nothing usable"),
+        (AUTH, reply("200 OK", "", CHALLENGE), Close, "sets no cookie kbs-session-id"),
         (
             AUTH,
             reply("200 OK", "Set-Cookie: session=hunter2\r\n", CHALLENGE),
@@ -87,18 +72,8 @@ fn broker_is_believed_nothing() {
             Close,
             "two different cookies",
         ),
-        (
-            AUTH,
-            reply("200 OK", COOKIE, "{}"),
-            Close,
-            "is no challenge",
-        ),
-        (
-            AUTH,
-            reply("200 OK", COOKIE, "hunter2"),
-            Close,
-            "is no challenge",
-        ),
+        (AUTH, reply("200 OK", COOKIE, "{}"), Close, "is no challenge"),
+        (AUTH, reply("200 OK", COOKIE, "hunter2"), Close, "is no challenge"),
         (
             AUTH,
             reply(
@@ -109,99 +84,29 @@ fn broker_is_believed_nothing() {
             Close,
             "another hash",
         ),
-        (
-            AUTH,
-            reply("200 OK", COOKIE, &long),
-            Close,
-            "more than 262144 bytes",
-        ),
-        (
-            AUTH,
-            reply("303 See Other", "Location: /elsewhere\r\n", ""),
-            Close,
-            "redirects",
-        ),
-        (
-            AUTH,
-            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
-            Flood,
-            "more than 262144 bytes",
-        ),
-        (
-            AUTH,
-            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
-            Drip,
-            "no whole answer within",
-        ),
+        (AUTH, reply("200 OK", COOKIE, &long), Close, "more than 262144 bytes"),
+        (AUTH, reply("303 See Other", "Location: /elsewhere\r\n", ""), Close, "redirects"),
+        (AUTH, "HTTP/1.1 200 OK\r\n\r\n{".to_owned(), Flood, "more than 262144 bytes"),
+        (AUTH, "HTTP/1.1 200 OK\r\n\r\n{".to_owned(), Drip, "no whole answer within"),
         (AUTH, String::new(), Silence, "no whole answer within"),
-        (
-            ATTEST,
-            reply("200 OK", "", "{}"),
-            Close,
-            "no result of an attestation",
-        ),
-        (
-            ATTEST,
-            reply("200 OK", "", "hunter2"),
-            Close,
-            "no result of an attestation",
-        ),
+        (ATTEST, reply("200 OK", "", "{}"), Close, "no result of an attestation"),
+        (ATTEST, reply("200 OK", "", "hunter2"), Close, "no result of an attestation"),
         (
             ATTEST,
             reply("307 Elsewhere", "Location: http://127.0.0.1:1/\r\n", ""),
             Close,
             "redirects",
         ),
-        (
-            ATTEST,
-            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
-            Flood,
-            "more than 262144 bytes",
-        ),
+        (ATTEST, "HTTP/1.1 200 OK\r\n\r\n{".to_owned(), Flood, "more than 262144 bytes"),
         (ATTEST, String::new(), Silence, "no whole answer within"),
         (ATTEST, String::new(), Close, "cannot be asked"),
-        (
-            RESOURCE,
-            reply("404 No", "", "hunter2"),
-            Close,
-            "gave nothing usable",
-        ),
-        (
-            RESOURCE,
-            reply("200 OK", "", "hunter2"),
-            Close,
-            "the guest's key does not open",
-        ),
-        (
-            RESOURCE,
-            reply("200 OK", "", ""),
-            Close,
-            "the guest's key does not open",
-        ),
-        (
-            RESOURCE,
-            reply("200 OK", "", jwe),
-            Close,
-            "the guest's key does not open",
-        ),
-        (
-            RESOURCE,
-            reply("302 Found", "Location: http://127.0.0.1:1/\r\n", ""),
-            Close,
-            "redirects",
-        ),
-        (
-            RESOURCE,
-            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
-            Flood,
-            "more than 1414488 bytes",
-        ),
-        (
-            RESOURCE,
-            "HTTP/1.1 200 OK\r\n\r\n{".to_owned(),
-            Drip,
-            "no whole answer within",
-        ),
+        (RESOURCE, reply("404 No", "", "hunter2"), Close, "gave nothing usable"),
+        (RESOURCE, reply("200 OK", "", "hunter2"), Close, "the guest's key does not open"),
+        (RESOURCE, reply("200 OK", "", ""), Close, "the guest's key does not open"),
+        (RESOURCE, reply("200 OK", "", jwe), Close, "the guest's key does not open"),
+        (RESOURCE, reply("302 Found", "Location: http://127.0.0.1:1/\r\n", ""), Close, "redirects"),
+        (RESOURCE, "HTTP/1.1 200 OK\r\n\r\n{".to_owned(), Flood, "more than 1414488 bytes"),
+        (RESOURCE, "HTTP/1.1 200 OK\r\n\r\n{".to_owned(), Drip, "no whole answer within"),
         (RESOURCE, String::new(), Silence, "no whole answer within"),
     ] {
         let shown: String = answer.chars().take(80).collect();
@@ -215,10 +120,7 @@ fn broker_is_believed_nothing() {
             let was_asked = requests.last().is_some_and(|last| last.contains(step));
             (error, was_asked)
         });
-        assert!(
-            error.contains(expected),
-            "{step} {shown:?} {end:?}: {error}"
-        );
+        assert!(error.contains(expected), "{step} {shown:?} {end:?}: {error}");
     }
 }
 
@@ -232,20 +134,11 @@ fn nothing_is_sent_to_who_is_not_the_broker() {
     let plain = Server::always(reply("400 Bad Request", "", ""));
     let owner = Authority::new("The owner's").unwrap();
     for (source, expected) in [
-        (
-            format!("kbs=https://localhost:{}", impostor.port),
-            "certificate that is not trusted",
-        ),
-        (
-            format!("kbs=https://localhost:{}", plain.port),
-            "it does not speak TLS",
-        ),
+        (format!("kbs=https://localhost:{}", impostor.port), "certificate that is not trusted"),
+        (format!("kbs=https://localhost:{}", plain.port), "it does not speak TLS"),
     ] {
         let roots = Some(Roots::parse(owner.certificate()).unwrap());
-        let resources = Resources {
-            kbs_ca_certs: roots,
-            ..resources(&[&source])
-        };
+        let resources = Resources { kbs_ca_certs: roots, ..resources(&[&source]) };
         let error = ask(&new_client(&resources, PATIENT).unwrap()).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
@@ -265,10 +158,7 @@ fn hand_shake_that_is_given_up_is_made_again() {
     let server = broker(ATTEST, "", Silence);
     let client = client(
         &[&broker_at(&server)],
-        Limits {
-            request: Duration::from_secs(180),
-            whole: Duration::from_secs(1),
-        },
+        Limits { request: Duration::from_secs(180), whole: Duration::from_secs(1) },
     );
     // On a slow machine a hand-shake may not get as far in a second.
     for _ in 0..60 {

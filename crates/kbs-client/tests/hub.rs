@@ -32,14 +32,8 @@ fn answer(payload: &[u8]) -> Vec<u8> {
 }
 
 fn response(resource: &[u8]) -> Vec<u8> {
-    let message = GetResourceResponse {
-        Resource: resource.to_vec(),
-        ..Default::default()
-    };
-    let response = Response {
-        payload: message.write_to_bytes().unwrap(),
-        ..Default::default()
-    };
+    let message = GetResourceResponse { Resource: resource.to_vec(), ..Default::default() };
+    let response = Response { payload: message.write_to_bytes().unwrap(), ..Default::default() };
     response.write_to_bytes().unwrap()
 }
 
@@ -64,10 +58,7 @@ fn ask_hub(bytes: Option<Vec<u8>>, stays: bool, limits: Limits) -> Result<Vec<u8
 #[test]
 fn hub_is_believed_nothing() {
     let good = response(b"a secret");
-    assert_eq!(
-        ask_hub(Some(answer(&good)), false, PATIENT).unwrap(),
-        b"a secret"
-    );
+    assert_eq!(ask_hub(Some(answer(&good)), false, PATIENT).unwrap(), b"a secret");
     // What comes after the answer is nobody's.
     let mut more = answer(&good);
     more.extend(frame(7, 3, 2, b"hunter2"));
@@ -78,65 +69,21 @@ fn hub_is_believed_nothing() {
     for (bytes, stays, expected) in [
         (None, false, "it hung up without a whole answer"),
         (None, true, "no whole answer within 0.3 seconds"),
-        (
-            Some(b"hunt".to_vec()),
-            false,
-            "it hung up without a whole answer",
-        ),
-        (
-            Some(answer(&good)[..20].to_vec()),
-            false,
-            "it hung up without a whole answer",
-        ),
-        (
-            Some(answer(&good)[..20].to_vec()),
-            true,
-            "no whole answer within 0.3 seconds",
-        ),
-        (
-            Some(b"HTTP/1.1 400 hunter2\r\n\r\n".to_vec()),
-            false,
-            "no answer in ttrpc",
-        ),
-        (
-            Some(frame(good.len(), 3, 2, &good)),
-            false,
-            "no answer in ttrpc",
-        ),
-        (
-            Some(frame(good.len(), 1, 1, &good)),
-            false,
-            "no answer in ttrpc",
-        ),
-        (
-            Some(frame(good.len(), 1, 3, &good)),
-            false,
-            "no answer in ttrpc",
-        ),
-        (
-            Some(frame(u32::MAX as usize, 1, 2, &good)),
-            true,
-            "more than 1048576 bytes",
-        ),
-        (
-            Some(frame((1 << 20) + 8192, 1, 2, &good)),
-            true,
-            "more than 1048576 bytes",
-        ),
-        (
-            Some(answer(&response(&vec![7; (1 << 20) + 1]))),
-            false,
-            "more than 1048576 bytes",
-        ),
+        (Some(b"hunt".to_vec()), false, "it hung up without a whole answer"),
+        (Some(answer(&good)[..20].to_vec()), false, "it hung up without a whole answer"),
+        (Some(answer(&good)[..20].to_vec()), true, "no whole answer within 0.3 seconds"),
+        (Some(b"HTTP/1.1 400 hunter2\r\n\r\n".to_vec()), false, "no answer in ttrpc"),
+        (Some(frame(good.len(), 3, 2, &good)), false, "no answer in ttrpc"),
+        (Some(frame(good.len(), 1, 1, &good)), false, "no answer in ttrpc"),
+        (Some(frame(good.len(), 1, 3, &good)), false, "no answer in ttrpc"),
+        (Some(frame(u32::MAX as usize, 1, 2, &good)), true, "more than 1048576 bytes"),
+        (Some(frame((1 << 20) + 8192, 1, 2, &good)), true, "more than 1048576 bytes"),
+        (Some(answer(&response(&vec![7; (1 << 20) + 1]))), false, "more than 1048576 bytes"),
         (Some(answer(&response(b""))), false, "is empty"),
         (Some(answer(b"")), false, "is empty"),
         (Some(answer(b"hunter2")), false, "is no message of ttrpc"),
         (Some(answer(&broken)), false, "is no message of ttrpc"),
-        (
-            Some(answer(b"\x12\x07hunter2")),
-            false,
-            "is no message of the data hub",
-        ),
+        (Some(answer(b"\x12\x07hunter2")), false, "is no message of the data hub"),
         (
             Some(answer(&status(Code::NOT_FOUND))),
             false,
@@ -152,16 +99,9 @@ fn hub_is_believed_nothing() {
             false,
             "ttrpc status 14: the data hub is not available",
         ),
-        (
-            Some(answer(&status(Code::INTERNAL))),
-            false,
-            "ttrpc status 13: the data hub did not get",
-        ),
+        (Some(answer(&status(Code::INTERNAL))), false, "ttrpc status 13: the data hub did not get"),
     ] {
-        let shown = format!(
-            "{:?}",
-            bytes.as_ref().map(|bytes| &bytes[..bytes.len().min(20)])
-        );
+        let shown = format!("{:?}", bytes.as_ref().map(|bytes| &bytes[..bytes.len().min(20)]));
         let is_late = expected.contains("no whole answer");
         let limits = if is_late { HASTY } else { PATIENT };
         let error = ask_hub(bytes, stays, limits).unwrap_err();
@@ -179,11 +119,8 @@ fn socket_where_nobody_listens_is_reported() {
         (absent, "cannot be asked: entity not found"),
         (dead, "cannot be asked: connection refused"),
     ] {
-        let error = ask(&client(
-            &[&format!("cdh=unix:{}", socket.display())],
-            PATIENT,
-        ))
-        .unwrap_err();
+        let error =
+            ask(&client(&[&format!("cdh=unix:{}", socket.display())], PATIENT)).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -202,10 +139,7 @@ impl GetResourceService for Hub {
             let status = ttrpc::get_status(Code::INTERNAL, "hunter2");
             return Err(ttrpc::Error::RpcStatus(status));
         }
-        Ok(GetResourceResponse {
-            Resource: vec![7; 1 << 20],
-            ..Default::default()
-        })
+        Ok(GetResourceResponse { Resource: vec![7; 1 << 20], ..Default::default() })
     }
 }
 

@@ -37,25 +37,14 @@ fn proxies_of_the_environment_are_not_used() {
         .args(["--exact", "limits::proxies_of_the_environment_are_not_used"])
         .env(AGAIN, "1")
         .envs(
-            [
-                "http_proxy",
-                "HTTP_PROXY",
-                "https_proxy",
-                "HTTPS_PROXY",
-                "all_proxy",
-                "ALL_PROXY",
-            ]
-            .map(|name| (name, &address)),
+            ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+                .map(|name| (name, &address)),
         )
         .env_remove("no_proxy")
         .env_remove("NO_PROXY")
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(proxy.requests().is_empty());
 }
 
@@ -92,82 +81,38 @@ fn time_is_bounded_for_each_request_and_for_the_whole() {
     let silent = Server::always((String::new(), Silence));
     let (kbs, good) = good();
     // As long as the good one needs on this machine.
-    let found = [1, 10, 60]
-        .map(Duration::from_secs)
-        .into_iter()
-        .find_map(|request| {
-            let limits = Limits { request, ..PATIENT };
-            ask(&client(&[&broker(&silent), &good], limits)).ok()
-        });
+    let found = [1, 10, 60].map(Duration::from_secs).into_iter().find_map(|request| {
+        let limits = Limits { request, ..PATIENT };
+        ask(&client(&[&broker(&silent), &good], limits)).ok()
+    });
     assert_eq!(found.unwrap(), b"a secret");
 
     let asked = kbs.requests().len();
-    let limits = Limits {
-        request: Duration::from_secs(180),
-        whole: Duration::from_millis(500),
-    };
+    let limits = Limits { request: Duration::from_secs(180), whole: Duration::from_millis(500) };
     let error = ask(&client(&[&broker(&silent), &good], limits)).unwrap_err();
-    assert!(
-        error.contains("when the 0.5 seconds for all sources were over"),
-        "{error}"
-    );
+    assert!(error.contains("when the 0.5 seconds for all sources were over"), "{error}");
     assert_eq!(kbs.requests().len(), asked);
 }
 
 #[test]
 fn plain_http_is_for_the_guest_itself() {
     for (source, is_fine) in [
-        (
-            ResourceSource::Broker(Url::parse("http://127.0.0.1:8006").unwrap()),
-            true,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://[::1]:8006").unwrap()),
-            true,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://localhost:8006").unwrap()),
-            true,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://10.0.0.1:8006").unwrap()),
-            false,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://127.0.0.2:8080").unwrap()),
-            true,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("https://kbs.corp").unwrap()),
-            true,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://kbs.corp").unwrap()),
-            false,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("http://localhost.corp").unwrap()),
-            false,
-        ),
-        (
-            ResourceSource::Broker(Url::parse("ftp://127.0.0.1").unwrap()),
-            false,
-        ),
+        (ResourceSource::Broker(Url::parse("http://127.0.0.1:8006").unwrap()), true),
+        (ResourceSource::Broker(Url::parse("http://[::1]:8006").unwrap()), true),
+        (ResourceSource::Broker(Url::parse("http://localhost:8006").unwrap()), true),
+        (ResourceSource::Broker(Url::parse("http://10.0.0.1:8006").unwrap()), false),
+        (ResourceSource::Broker(Url::parse("http://127.0.0.2:8080").unwrap()), true),
+        (ResourceSource::Broker(Url::parse("https://kbs.corp").unwrap()), true),
+        (ResourceSource::Broker(Url::parse("http://kbs.corp").unwrap()), false),
+        (ResourceSource::Broker(Url::parse("http://localhost.corp").unwrap()), false),
+        (ResourceSource::Broker(Url::parse("ftp://127.0.0.1").unwrap()), false),
     ] {
         let shown = source.to_string();
-        let resources = Resources {
-            sources: vec![source],
-            ..Resources::default()
-        };
+        let resources = Resources { sources: vec![source], ..Resources::default() };
         let made = new_client(&resources, PATIENT);
         assert_eq!(made.is_ok(), is_fine, "{shown}");
         if let Err(error) = made {
-            assert!(
-                error
-                    .to_string()
-                    .contains("127.0.0.1, [::1] and localhost only"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("127.0.0.1, [::1] and localhost only"), "{error}");
         }
     }
 }

@@ -42,23 +42,14 @@ fn nothing_is_logged_that_is_secret() {
             ask(&client).unwrap();
             run(client.resource(&uri("repo/type/absent"))).unwrap_err();
         }
-        let resources = Resources {
-            unwrap: vec![hub.socket().to_owned()],
-            ..Resources::default()
-        };
-        run(new_client(&resources, PATIENT)
-            .unwrap()
-            .unwrap(b"{\"kid\":\"hunter2\"}"))
-        .unwrap_err();
+        let resources = Resources { unwrap: vec![hub.socket().to_owned()], ..Resources::default() };
+        run(new_client(&resources, PATIENT).unwrap().unwrap(b"{\"kid\":\"hunter2\"}")).unwrap_err();
     });
     let log = String::from_utf8(log.lock().unwrap().clone()).unwrap();
     // The host reads the console: no line of this room tells what there is of a resource.
     let mut own = log.lines().filter(|line| line.contains("kbs_client"));
     assert!(log.contains("attested"), "{log}");
-    assert!(
-        !own.any(|line| line.contains("kbs:///") || line.contains("resource")),
-        "{log}"
-    );
+    assert!(!own.any(|line| line.contains("kbs:///") || line.contains("resource")), "{log}");
     assert!(SECRET.contains(PLANTED));
     assert_clean(&log);
 }

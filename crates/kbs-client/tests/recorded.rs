@@ -55,16 +55,8 @@ const ROWS: &[(&str, [usize; 3], &str)] = &[
     ("client-auth-p256", [1, 1, 1], KEY),
     ("client-auth-p521", [1, 1, 1], KEY),
     ("client-auth-rsa", [1, 1, 1], KEY),
-    (
-        "path-unknown",
-        [1, 1, 1],
-        "404: no broker of this protocol lives at this address",
-    ),
-    (
-        "plugin-unknown",
-        [1, 1, 1],
-        "\"PluginNotFound\": the broker has no such plugin",
-    ),
+    ("path-unknown", [1, 1, 1], "404: no broker of this protocol lives at this address"),
+    ("plugin-unknown", [1, 1, 1], "\"PluginNotFound\": the broker has no such plugin"),
     ("resource-default-policy-deny", [1, 1, 1], POLICY),
     ("resource-expired-session", [2, 2, 2], SESSION),
     ("resource-malformed-character", [1, 1, 1], MISSING),
@@ -97,11 +89,7 @@ fn a_brokers_refusal_is_judged_by_its_type() {
         let exchange = Exchange::read(name).unwrap();
         let asked = asked_for(&exchange.request.target);
         let is_malformed = name.contains("malformed");
-        assert_eq!(
-            asked.is_none(),
-            is_malformed,
-            "{name}: refused before asking"
-        );
+        assert_eq!(asked.is_none(), is_malformed, "{name}: refused before asking");
 
         let server = replay(&exchange);
         let client = client(&[&broker(&server)], PATIENT);
@@ -113,12 +101,7 @@ fn a_brokers_refusal_is_judged_by_its_type() {
             assert!(text.ends_with(OUTSIDE), "{name}: {text}");
         }
         let requests = server.requests();
-        let count = |step| {
-            requests
-                .iter()
-                .filter(|asked| part(&asked.target) == step)
-                .count()
-        };
+        let count = |step| requests.iter().filter(|asked| part(&asked.target) == step).count();
         assert_eq!([AUTH, ATTEST, RESOURCE].map(count), *counts, "{name}");
     }
 }
@@ -134,10 +117,7 @@ fn a_broker_may_live_below_a_path() {
     for (source, why) in [
         (below("127.0.0.1"), KEY),
         (below("localhost") + "/", KEY),
-        (
-            broker(&server),
-            "404: no broker of this protocol lives at this address",
-        ),
+        (broker(&server), "404: no broker of this protocol lives at this address"),
     ] {
         let client = client(&[&source], PATIENT);
         let error = wait(client.resource(&uri("default/misc/secret"))).unwrap_err();
@@ -173,9 +153,8 @@ fn answer_of(name: &str) -> Answer {
 
 /// What a path asks for; `None` where no URI can name that.
 fn asked_for(target: &str) -> Option<ResourceUri> {
-    let Some((plugin, path)) = target
-        .strip_prefix("/kbs/v0/")
-        .and_then(|path| path.split_once('/'))
+    let Some((plugin, path)) =
+        target.strip_prefix("/kbs/v0/").and_then(|path| path.split_once('/'))
     else {
         return Some(uri("default/misc/secret"));
     };
@@ -218,11 +197,7 @@ fn token_file(token: &str) -> String {
 
 #[test]
 fn what_a_broker_closed_for_the_guest_is_opened() {
-    for name in [
-        "resource-ok-bearer",
-        "resource-ok-cookie",
-        "token-and-cookie",
-    ] {
+    for name in ["resource-ok-bearer", "resource-ok-cookie", "token-and-cookie"] {
         let answer = answer_of(name);
         let token = with_token(&token_file("a.b.c"), move |_| answer.clone());
         assert_eq!(token.ask().unwrap(), SECRET, "{name}");
@@ -251,21 +226,14 @@ fn files_of_the_attestation_agent_are_token_files() {
         let file: Value = serde_json::from_str(&file).unwrap();
         let sent = file["token"].as_str().unwrap();
         let asked = token.server.requests();
-        assert_eq!(
-            asked[0].header("authorization"),
-            Some(&*format!("Bearer {sent}"))
-        );
+        assert_eq!(asked[0].header("authorization"), Some(&*format!("Bearer {sent}")));
         assert_eq!(asked.len(), 1, "{name}");
         if !is_opened {
             let key = file["tee_keypair"].as_str().unwrap();
             let key = jose::PrivateKey::read(key.as_bytes(), None).unwrap();
             let public = key.public_jwk().unwrap();
             let named = named_key(sent);
-            assert_eq!(
-                [&public["x"], &public["y"]],
-                [&named["x"], &named["y"]],
-                "{name}"
-            );
+            assert_eq!([&public["x"], &public["y"]], [&named["x"], &named["y"]], "{name}");
         }
     }
 }
@@ -282,12 +250,7 @@ fn named_key(token: &str) -> Value {
 /// one is not sent twice.
 #[test]
 fn token_that_is_over_is_read_again_once() {
-    for name in [
-        "token-expired",
-        "token-garbage",
-        "token-bad-signature",
-        "resource-no-session",
-    ] {
+    for name in ["token-expired", "token-garbage", "token-bad-signature", "resource-no-session"] {
         let answer = answer_of(name);
         let same = with_token(&token_file("a.b.c"), move |_| answer.clone());
         assert!(same.ask().unwrap_err().ends_with(OUTSIDE), "{name}");

@@ -44,11 +44,7 @@ fn stage() -> Stage {
         .with("repo/type/tag", "hunter2 and more")
         .with("repo/type/other", "hunter2 too");
     let (client, _file) = client_of(&vault);
-    Stage {
-        owner,
-        client,
-        _file,
-    }
+    Stage { owner, client, _file }
 }
 
 impl Stage {
@@ -84,110 +80,58 @@ fn only_the_owners_word_counts() {
     };
     for (text, expected) in [
         // The host points it elsewhere.
-        (
-            format!("sealed.{header}.{}.{signature}", other[2]),
-            "the signature is not by this key",
-        ),
-        (
-            format!("sealed.{header}.{payload}.{}", other[3]),
-            "the signature is not by this key",
-        ),
+        (format!("sealed.{header}.{}.{signature}", other[2]), "the signature is not by this key"),
+        (format!("sealed.{header}.{payload}.{}", other[3]), "the signature is not by this key"),
         // The host signs it itself, and names any key that the broker gives out.
         (
-            SealingKey::new(KID)
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new(KID).unwrap().vault("kbs:///repo/type/other"),
             "the signature is not by this key",
         ),
         (
-            SealingKey::new("kbs:///owner/key/nonsense")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("kbs:///owner/key/nonsense").unwrap().vault("kbs:///repo/type/other"),
             "read the key that verifies it, kbs:///owner/key/nonsense",
         ),
         (
-            SealingKey::new("kbs:///repo/type/tag")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("kbs:///repo/type/tag").unwrap().vault("kbs:///repo/type/other"),
             "read the key that verifies it",
         ),
         (
-            SealingKey::new("kbs:///owner/key/absent")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("kbs:///owner/key/absent").unwrap().vault("kbs:///repo/type/other"),
             "get the key that verifies it: get kbs:///owner/key/absent",
         ),
         (
-            SealingKey::new("../../etc/hunter2")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("../../etc/hunter2").unwrap().vault("kbs:///repo/type/other"),
             "file names are not taken",
         ),
         (
-            SealingKey::new("hunter2")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("hunter2").unwrap().vault("kbs:///repo/type/other"),
             "file names are not taken",
         ),
         (
-            SealingKey::new("kbs://owner/key/sealing")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("kbs://owner/key/sealing").unwrap().vault("kbs:///repo/type/other"),
             "three slashes",
         ),
         (
-            SealingKey::new("kbs+plugin:///a")
-                .unwrap()
-                .vault("kbs:///repo/type/other"),
+            SealingKey::new("kbs+plugin:///a").unwrap().vault("kbs:///repo/type/other"),
             "names a plugin of the broker",
         ),
         // Nobody signs it.
-        (
-            with_header(json!({"alg": "none", "kid": KID})),
-            "read its signed form",
-        ),
-        (
-            with_header(json!({"alg": "HS256", "kid": KID})),
-            "read its signed form",
-        ),
-        (
-            with_header(json!({"alg": "ES384", "kid": KID})),
-            "read its signed form",
-        ),
+        (with_header(json!({"alg": "none", "kid": KID})), "read its signed form"),
+        (with_header(json!({"alg": "HS256", "kid": KID})), "read its signed form"),
+        (with_header(json!({"alg": "ES384", "kid": KID})), "read its signed form"),
         (with_header(json!({"kid": KID})), "read its signed form"),
-        (
-            with_header(json!({"alg": "ES256"})),
-            "its header has no \"kid\"",
-        ),
-        (
-            with_header(json!({"alg": "ES256", "kid": 7})),
-            "read its signed form",
-        ),
-        (
-            with_header(json!({"alg": "ES256", "kid": KID, "crit": ["b64"]})),
-            "read its signed form",
-        ),
+        (with_header(json!({"alg": "ES256"})), "its header has no \"kid\""),
+        (with_header(json!({"alg": "ES256", "kid": 7})), "read its signed form"),
+        (with_header(json!({"alg": "ES256", "kid": KID, "crit": ["b64"]})), "read its signed form"),
         (
             with_header(json!({"alg": "ES256", "kid": "kbs:///owner/key/stranger"})),
             "the signature is not by this key",
         ),
-        (
-            format!("sealed.{header}.{payload}."),
-            "read its signed form",
-        ),
-        (
-            format!("sealed.{header}.{payload}.{}", part("hunter2")),
-            "read its signed form",
-        ),
-        (
-            format!("sealed.fakejwsheader.{payload}.fakesignature"),
-            "read its signed form",
-        ),
+        (format!("sealed.{header}.{payload}."), "read its signed form"),
+        (format!("sealed.{header}.{payload}.{}", part("hunter2")), "read its signed form"),
+        (format!("sealed.fakejwsheader.{payload}.fakesignature"), "read its signed form"),
         (format!("sealed.{header}.{payload}"), "three parts"),
-        (
-            format!("sealed.fake.{header}.{payload}.{signature}"),
-            "three parts",
-        ),
+        (format!("sealed.fake.{header}.{payload}.{signature}"), "three parts"),
         (format!("{header}.{payload}.{signature}"), "three parts"),
         ("sealed.".to_owned(), "three parts"),
         ("hunter2".to_owned(), "three parts"),
@@ -259,51 +203,24 @@ fn what_the_owner_signed_has_to_make_sense() {
         stage.owner.sign(&payload)
     };
     let envelope = |uri: &str| stage.owner.envelope(uri, &[5; 32], b"a secret").unwrap();
-    assert_eq!(
-        stage.open(&vault("more", json!(1))).unwrap(),
-        b"hunter2 and more"
-    );
+    assert_eq!(stage.open(&vault("more", json!(1))).unwrap(), b"hunter2 and more");
     let opened = stage.open(&envelope("kbs:///owner/key/envelope"));
     assert_eq!(opened.unwrap(), b"a secret");
     for (text, expected) in [
-        (
-            vault("version", json!("0.2.0")),
-            "its payload has another version than 0.1.0",
-        ),
-        (
-            vault("type", json!("hunter2")),
-            "neither of type \"vault\" nor \"envelope\"",
-        ),
-        (
-            vault("provider", json!("aliyun")),
-            "another provider than \"kbs\"",
-        ),
-        (
-            vault("name", json!("hunter2")),
-            "\"name\" of its payload is not the URI of a resource",
-        ),
+        (vault("version", json!("0.2.0")), "its payload has another version than 0.1.0"),
+        (vault("type", json!("hunter2")), "neither of type \"vault\" nor \"envelope\""),
+        (vault("provider", json!("aliyun")), "another provider than \"kbs\""),
+        (vault("name", json!("hunter2")), "\"name\" of its payload is not the URI of a resource"),
         (
             vault("name", json!("kbs:///repo/type/absent")),
             "get what it points to: get kbs:///repo/type/absent",
         ),
         (stage.owner.sign(&json!(["hunter2"])), "is no JSON object"),
+        (envelope("kbs:///owner/key/short"), "kbs:///owner/key/short is no key of 32 bytes"),
+        (envelope("kbs:///repo/type/tag"), "kbs:///repo/type/tag is no key of 32 bytes"),
+        (envelope("kbs:///owner/key/absent"), "get what it points to: get kbs:///owner/key/absent"),
         (
-            envelope("kbs:///owner/key/short"),
-            "kbs:///owner/key/short is no key of 32 bytes",
-        ),
-        (
-            envelope("kbs:///repo/type/tag"),
-            "kbs:///repo/type/tag is no key of 32 bytes",
-        ),
-        (
-            envelope("kbs:///owner/key/absent"),
-            "get what it points to: get kbs:///owner/key/absent",
-        ),
-        (
-            stage
-                .owner
-                .envelope("kbs:///owner/key/envelope", &[6; 32], b"a secret")
-                .unwrap(),
+            stage.owner.envelope("kbs:///owner/key/envelope", &[6; 32], b"a secret").unwrap(),
             "\"encrypted_key\" of its payload was not encrypted",
         ),
     ] {

@@ -56,24 +56,14 @@ fn every_source_gives_the_resource() {
         for (name, expected) in [
             (
                 "repo/type/absent",
-                [
-                    "does not have it",
-                    "gave nothing usable",
-                    "did not get the resource",
-                ],
+                ["does not have it", "gave nothing usable", "did not get the resource"],
             ),
             ("repo/type/empty", ["is empty, which no secret is"; 3]),
             ("repo/type/huge", ["more than 1048576 bytes"; 3]),
         ] {
             let error = run(client.resource(&uri(name))).unwrap_err();
-            assert!(
-                expected.iter().any(|words| error.contains(words)),
-                "{source} {name}: {error}"
-            );
-            assert!(
-                error.contains(&source) && error.contains(name),
-                "{source} {name}: {error}"
-            );
+            assert!(expected.iter().any(|words| error.contains(words)), "{source} {name}: {error}");
+            assert!(error.contains(&source) && error.contains(name), "{source} {name}: {error}");
         }
     }
     let expected = ["kbs:///repo/type/tag", "kbs:///repo/type/large"];
@@ -83,10 +73,7 @@ fn every_source_gives_the_resource() {
 #[test]
 fn one_session_serves_many_resources() {
     for hash in [None, Some("sha256"), Some("sha384"), Some("sha512")] {
-        let policy = Policy {
-            hash,
-            ..Policy::default()
-        };
+        let policy = Policy { hash, ..Policy::default() };
         let (kbs, source) = kbs(policy);
         let client = client(&[&source], PATIENT);
         for _ in 0..3 {
@@ -98,21 +85,14 @@ fn one_session_serves_many_resources() {
         let cookie = asked[1].header("cookie").unwrap();
         assert!(cookie.starts_with("kbs-session-id="), "{cookie}");
         assert_eq!(asked[4].header("cookie"), Some(cookie));
-        assert!(
-            asked
-                .iter()
-                .all(|asked| asked.header("authorization").is_none())
-        );
+        assert!(asked.iter().all(|asked| asked.header("authorization").is_none()));
         assert_clean(&format!("{client:?}"));
     }
 }
 
 #[test]
 fn session_that_is_over_is_renewed_once() {
-    let policy = Policy {
-        uses: Some(1),
-        ..Policy::default()
-    };
+    let policy = Policy { uses: Some(1), ..Policy::default() };
     let (kbs, source) = kbs(policy);
     let client = client(&[&source], PATIENT);
     ask(&client).unwrap();
@@ -120,10 +100,7 @@ fn session_that_is_over_is_renewed_once() {
     let expected = [AUTH, ATTEST, TAG, TAG, AUTH, ATTEST, TAG];
     assert_eq!(targets(&kbs), expected);
 
-    let never = Policy {
-        uses: Some(0),
-        ..Policy::default()
-    };
+    let never = Policy { uses: Some(0), ..Policy::default() };
     let (kbs, source) = self::kbs(never);
     let error = ask(&self::client(&[&source], PATIENT)).unwrap_err();
     assert!(error.contains("gave nothing usable"), "{error}");
@@ -142,20 +119,14 @@ fn requests_at_the_same_time_share_a_session() {
         Ok([first.as_slice(), second.as_slice()].concat().into())
     });
     assert_eq!(both.unwrap(), b"hunter2 and morehunter2 too");
-    let hand_shakes = targets(&kbs)
-        .iter()
-        .filter(|target| *target == AUTH)
-        .count();
+    let hand_shakes = targets(&kbs).iter().filter(|target| *target == AUTH).count();
     assert_eq!(hand_shakes, 1);
 }
 
 /// Whoever provokes errors of pulls learns nothing about which resources there are.
 #[test]
 fn denied_and_missing_resources_look_alike_and_cost_one_attestation() {
-    let policy = Policy {
-        refused: vec!["repo/type/tag".to_owned()],
-        ..Policy::default()
-    };
+    let policy = Policy { refused: vec!["repo/type/tag".to_owned()], ..Policy::default() };
     let (kbs, source) = kbs(policy);
     let client = client(&[&source], PATIENT);
     let denied = ask(&client).unwrap_err();
@@ -181,10 +152,7 @@ fn plugins_are_asked_where_they_can_be() {
     assert_eq!(hub.asked(), [plugin.to_string()]);
 
     let error = run(client(&["offline=/nonexistent"], PATIENT).resource(&plugin)).unwrap_err();
-    assert!(
-        error.contains("keeps only what kbs:///repository/type/tag names"),
-        "{error}"
-    );
+    assert!(error.contains("keeps only what kbs:///repository/type/tag names"), "{error}");
 }
 
 #[test]
@@ -192,20 +160,13 @@ fn token_is_used_instead_of_a_session() {
     let (kbs, source) = kbs(Policy::default());
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, kbs.token_file().unwrap()).unwrap();
-    let resources = Resources {
-        kbs_token_file: Some(file.path().to_owned()),
-        ..resources(&[&source])
-    };
+    let resources =
+        Resources { kbs_token_file: Some(file.path().to_owned()), ..resources(&[&source]) };
     let client = new_client(&resources, PATIENT).unwrap();
     assert_eq!(ask(&client).unwrap(), SECRET.as_bytes());
     assert_eq!(targets(&kbs), [TAG]);
     let asked = kbs.requests();
-    assert!(
-        asked[0]
-            .header("authorization")
-            .unwrap()
-            .starts_with("Bearer ")
-    );
+    assert!(asked[0].header("authorization").unwrap().starts_with("Bearer "));
     assert!(asked[0].header("cookie").is_none());
 
     // A token that is not this broker's, and one with another key.
@@ -231,24 +192,15 @@ fn token_is_used_instead_of_a_session() {
     }
     drop(file);
     let error = ask(&client).unwrap_err();
-    assert!(
-        error.contains("that file cannot be read: entity not found"),
-        "{error}"
-    );
+    assert!(error.contains("that file cannot be read: entity not found"), "{error}");
 }
 
 #[test]
 fn broker_needs_some_proof() {
     let (kbs, source) = kbs(Policy::default());
-    let resources = Resources {
-        kbs_attester: None,
-        ..resources(&[&source])
-    };
+    let resources = Resources { kbs_attester: None, ..resources(&[&source]) };
     let error = ask(&new_client(&resources, PATIENT).unwrap()).unwrap_err();
-    assert!(
-        error.contains("set \"kbs-token-file\" or \"kbs-attester\""),
-        "{error}"
-    );
+    assert!(error.contains("set \"kbs-token-file\" or \"kbs-attester\""), "{error}");
     assert!(kbs.requests().is_empty());
 }
 
@@ -274,21 +226,14 @@ fn broker_is_asked_over_verified_tls() {
             Some(&other),
             "issued by an authority that the guest does not know; only \"kbs-ca-certs\"",
         ),
-        (
-            &source,
-            None,
-            "does not know; the web's authorities are trusted",
-        ),
+        (&source, None, "does not know; the web's authorities are trusted"),
         (&by_number, Some(&authority), "it is for another name"),
     ] {
         let error = with(source, authority).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
     assert_eq!(kbs.requests().len(), asked);
-    let nobody = Resources {
-        kbs_ca_certs: Some(Roots::default()),
-        ..resources(&[&source])
-    };
+    let nobody = Resources { kbs_ca_certs: Some(Roots::default()), ..resources(&[&source]) };
     let error = new_client(&nobody, PATIENT).unwrap_err().to_string();
     assert!(error.contains("no server is trusted"), "{error}");
 }
@@ -299,11 +244,7 @@ fn sources_are_asked_in_order_until_one_has_it() {
     let hub = DataHub::start(&dir.path().join("cdh.sock"), Vault::new()).unwrap();
     let (kbs, broker) = kbs(Policy::default());
     let socket = format!("cdh=unix:{}", hub.socket().display());
-    let found = ask(&client(
-        &["offline=/nonexistent/file", &socket, &broker],
-        PATIENT,
-    ))
-    .unwrap();
+    let found = ask(&client(&["offline=/nonexistent/file", &socket, &broker], PATIENT)).unwrap();
     assert_eq!(found, SECRET.as_bytes());
     assert_eq!((hub.asked().len(), kbs.requests().len()), (1, 3));
     ask(&client(&[&broker, &socket], PATIENT)).unwrap();
@@ -326,10 +267,7 @@ fn sources_are_asked_in_order_until_one_has_it() {
 /// even from a source that is not asked otherwise.
 #[test]
 fn all_secrets_of_a_pull_come_from_one_source() {
-    let policy = Policy {
-        refused: vec!["repo/type/other".to_owned()],
-        ..Policy::default()
-    };
+    let policy = Policy { refused: vec!["repo/type/other".to_owned()], ..Policy::default() };
     let (first, broker) = kbs(policy);
     let dir = tempfile::tempdir().unwrap();
     let hub = DataHub::start(&dir.path().join("cdh.sock"), vault()).unwrap();
@@ -340,10 +278,7 @@ fn all_secrets_of_a_pull_come_from_one_source() {
     let (given, refused) = wait(async { tokio::join!(both.resource(&tag), both.resource(&other)) });
     assert_eq!(given.unwrap().as_slice(), SECRET.as_bytes());
     let refused = shown(&refused.unwrap_err());
-    assert!(
-        refused.contains("it gave the pull's first secret"),
-        "{refused}"
-    );
+    assert!(refused.contains("it gave the pull's first secret"), "{refused}");
     assert!(hub.asked().is_empty());
     // The other way round, the first broker is out.
     let both = client(&[&broker, &hub_source], PATIENT);
@@ -367,32 +302,21 @@ fn all_secrets_of_a_pull_come_from_one_source() {
     }
     drop(hub);
     let error = run(client.resource(&other)).unwrap_err();
-    assert!(
-        error.contains("[resources.from] of the measured document has no other"),
-        "{error}"
-    );
+    assert!(error.contains("[resources.from] of the measured document has no other"), "{error}");
 }
 
 #[test]
 fn sealed_secrets_are_opened() {
     let key = SealingKey::new("kbs:///owner/key/sealing").unwrap();
-    let vault = vault()
-        .with("owner/key/sealing", key.public())
-        .with("owner/key/envelope", [5; 32]);
+    let vault = vault().with("owner/key/sealing", key.public()).with("owner/key/envelope", [5; 32]);
     let (_kbs, source) = {
         let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
         let source = format!("kbs={}", kbs.base());
         (kbs, source)
     };
     let client = client(&[&source], PATIENT);
-    let envelope = key
-        .envelope("kbs:///owner/key/envelope", &[5; 32], SECRET.as_bytes())
-        .unwrap();
-    for text in [
-        key.vault("kbs:///repo/type/tag"),
-        envelope,
-        "kbs:///repo/type/tag".to_owned(),
-    ] {
+    let envelope = key.envelope("kbs:///owner/key/envelope", &[5; 32], SECRET.as_bytes()).unwrap();
+    for text in [key.vault("kbs:///repo/type/tag"), envelope, "kbs:///repo/type/tag".to_owned()] {
         let reference = SecretReference::parse(&text).unwrap();
         let secret = run(client.reference(&reference)).unwrap();
         assert_eq!(secret, SECRET.as_bytes());

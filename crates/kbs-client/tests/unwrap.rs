@@ -26,10 +26,7 @@ fn packet(name: &str) -> Vec<u8> {
 }
 
 fn unwrap(sockets: &[PathBuf], packet: &[u8], limits: Limits) -> Result<Vec<u8>, String> {
-    let resources = Resources {
-        unwrap: sockets.to_vec(),
-        ..Resources::default()
-    };
+    let resources = Resources { unwrap: sockets.to_vec(), ..Resources::default() };
     run(new_client(&resources, limits).unwrap().unwrap(packet))
 }
 
@@ -40,10 +37,7 @@ fn the_hub_is_asked_as_coco_does_it() {
     let [request, answer] = recorded_call("cdh-unwrapkey-ok").unwrap();
     let asked = answering(&socket, Some(answer), false);
     // The recorded client waits as long.
-    let limits = Limits {
-        request: Duration::from_secs(50),
-        ..PATIENT
-    };
+    let limits = Limits { request: Duration::from_secs(50), ..PATIENT };
     let options = unwrap(&[socket], &packet("gzip"), limits).unwrap();
     assert_eq!(asked.join().unwrap(), request);
     let options: Value = serde_json::from_slice(&options).unwrap();
@@ -90,10 +84,7 @@ fn an_answer_is_options_or_nothing() {
         ("{\"keyunwrapresults\":{}}".to_owned(), Err(NONE)),
         ("hunter2".to_owned(), Err(NONE)),
         (String::new(), Err(NONE)),
-        (
-            with(&format!("[{}1]", "1,".repeat(40_000))),
-            Err("more than 66560 bytes"),
-        ),
+        (with(&format!("[{}1]", "1,".repeat(40_000))), Err("more than 66560 bytes")),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("cdh.sock");
@@ -107,10 +98,7 @@ fn an_answer_is_options_or_nothing() {
         match (found, expected) {
             (Err(error), Err(part)) => assert!(error.contains(part), "{text:.80}: {error}"),
             (found, expected) => {
-                assert_eq!(
-                    found,
-                    expected.map(|text| text.into()).map_err(str::to_owned)
-                );
+                assert_eq!(found, expected.map(|text| text.into()).map_err(str::to_owned));
             }
         }
     }

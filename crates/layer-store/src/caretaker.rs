@@ -43,10 +43,7 @@ impl Caretaker {
             .name("caretaker".to_owned())
             .spawn(move || look_after(&work, &mounts, &stopped))
             .map_err(failed)?;
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
@@ -56,11 +53,7 @@ impl Drop for Caretaker {
             tracing::warn!(%error, "cannot stop looking after the store");
             return;
         }
-        if self
-            .thread
-            .take()
-            .is_some_and(|thread| thread.join().is_err())
-        {
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::warn!("looking after the store ended in a panic");
         }
     }
@@ -70,10 +63,7 @@ fn look_after(store: &Store, mounts: &File, stop: &OwnedFd) {
     let mut wait = FIRST_WAIT;
     loop {
         let timeout = store.tidy().then_some(wait);
-        let mut events = [
-            PollFd::new(mounts, PollFlags::PRI),
-            PollFd::new(stop, PollFlags::IN),
-        ];
+        let mut events = [PollFd::new(mounts, PollFlags::PRI), PollFd::new(stop, PollFlags::IN)];
         let timeout = timeout.and_then(|wait| Timespec::try_from(wait).ok());
         match poll(&mut events, timeout.as_ref()) {
             // Time passed and nothing happened.

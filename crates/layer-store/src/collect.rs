@@ -57,10 +57,7 @@ impl Store {
             layers += usize::from(was_unused_for(used, unused_for) && self.give_up(&name)?);
         }
         self.empty_waste();
-        Ok(Collected {
-            layers,
-            containers: swept.containers,
-        })
+        Ok(Collected { layers, containers: swept.containers })
     }
 
     /// Makes room for a pull: removes waste, and layers that nobody uses, the longest unused first,
@@ -169,9 +166,7 @@ impl Store {
     /// Throws all layers away that nobody uses.
     fn give_up_unused(&self) {
         let given_up = self.by_last_use().and_then(|layers| {
-            layers
-                .iter()
-                .try_for_each(|(name, _)| self.give_up(name).map(drop))
+            layers.iter().try_for_each(|(name, _)| self.give_up(name).map(drop))
         });
         if let Err(error) = given_up {
             tracing::warn!(%error, "cannot remove the layers of a store that is mounted over");

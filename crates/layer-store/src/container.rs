@@ -64,10 +64,7 @@ impl Container {
 
     /// Writes down what lies below, before anything is mounted: a later service reads it.
     fn record(&self) -> Result<(), Error> {
-        let names = self
-            .layers
-            .iter()
-            .filter_map(|layer| layer.path().file_name());
+        let names = self.layers.iter().filter_map(|layer| layer.path().file_name());
         let lines: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         let list = self.path.join(LAYERS);
         fs::write(&list, lines.join("\n")).map_err(Error::file("write", &list))

@@ -99,8 +99,5 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
 
 /// The name of an entry of a directory; this program's own names are text.
 pub(crate) fn name_of(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

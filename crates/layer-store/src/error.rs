@@ -72,11 +72,7 @@ impl Error {
     /// Makes an [`Error::File`] out of what the kernel said.
     pub fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::File {
-            action,
-            path: shown(&path),
-            source,
-        }
+        move |source| Self::File { action, path: shown(&path), source }
     }
 
     /// Turns an error of a full file system into [`Error::Full`], with the room that is left.
@@ -94,11 +90,7 @@ impl Error {
     /// An [`Error::Full`] with what the file system says now. Blocks.
     pub(crate) fn full(store: &Path, needed_bytes: Option<u64>) -> Self {
         match Room::of(store) {
-            Ok(room) => Self::Full {
-                store: shown(store),
-                needed_bytes,
-                room,
-            },
+            Ok(room) => Self::Full { store: shown(store), needed_bytes, room },
             Err(error) => Self::file("measure", store)(error),
         }
     }

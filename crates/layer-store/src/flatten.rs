@@ -46,21 +46,14 @@ pub fn flatten(layers: &[Layer], target: &Path) -> Result<(), Error> {
     for layer in layers {
         let upper = open(&layer.root()).map_err(failed)?;
         let implied: HashSet<Vec<u8>> = layer.implied()?.into_iter().collect();
-        let merge = Merge {
-            base: &base,
-            upper,
-            implied,
-            hides: layer.hides()?,
-        };
+        let merge = Merge { base: &base, upper, implied, hides: layer.hides()? };
         merge.run().map_err(failed)?;
     }
     Ok(())
 }
 
-const DIRECTORY: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+const DIRECTORY: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// One layer on its way over what the lower ones made.
 struct Merge<'a> {
@@ -195,9 +188,5 @@ fn open(root: &OwnedFd, path: &[u8]) -> io::Result<OwnedFd> {
 }
 
 fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
-    if path.is_empty() {
-        name.to_vec()
-    } else {
-        [path, name].join(&b'/')
-    }
+    if path.is_empty() { name.to_vec() } else { [path, name].join(&b'/') }
 }

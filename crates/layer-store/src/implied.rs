@@ -47,10 +47,8 @@ enum Lookup {
 ///
 /// [`Error::File`].
 pub(crate) fn prepare(layers: &[&Layer], upper: &Path) -> Result<Vec<OwnedFd>, Error> {
-    let mut lowers = layers
-        .iter()
-        .map(|layer| Lower::open(layer))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut lowers =
+        layers.iter().map(|layer| Lower::open(layer)).collect::<Result<Vec<_>, _>>()?;
     let mut visible = lowers.len();
     for (at, (lower, layer)) in lowers.iter().zip(layers).enumerate() {
         if is_opaque(&lower.root).map_err(Error::file("examine", layer.root()))? {
@@ -64,10 +62,7 @@ pub(crate) fn prepare(layers: &[&Layer], upper: &Path) -> Result<Vec<OwnedFd>, E
         .map_err(failed)?;
     complete(&lowers[..visible], &target).map_err(failed)?;
     // Hiding everything in the root says nothing about the root itself.
-    let root = lowers
-        .iter()
-        .find(|lower| !lower.implied.contains(&b""[..]))
-        .or(lowers.last());
+    let root = lowers.iter().find(|lower| !lower.implied.contains(&b""[..])).or(lowers.last());
     if let Some(root) = root {
         let times = copy_attributes(&root.root, &target).map_err(failed)?;
         set_times(&target, b".", &times).map_err(failed)?;
@@ -100,10 +95,7 @@ impl Lower {
                 Err(error) => return Err(error.into()),
             });
         }
-        Ok(at.map_or(Lookup::Nothing, |handle| Lookup::Directory {
-            handle,
-            is_last,
-        }))
+        Ok(at.map_or(Lookup::Nothing, |handle| Lookup::Directory { handle, is_last }))
     }
 }
 

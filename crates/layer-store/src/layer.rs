@@ -29,11 +29,7 @@ pub struct Layer {
 
 impl Layer {
     pub(crate) fn new(root: &Root, name: &str, pin: Arc<()>) -> Self {
-        Self {
-            path: root.path().join("layers").join(name),
-            _pin: pin,
-            _root: root.clone(),
-        }
+        Self { path: root.path().join("layers").join(name), _pin: pin, _root: root.clone() }
     }
 
     /// Its directory, which holds its files and what is known about them.
@@ -70,14 +66,8 @@ impl Layer {
 
     /// Notes that it was used now: the time of its directory, which no container sees.
     pub(crate) fn touch(&self) {
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        let times = Timestamps {
-            last_access: now,
-            last_modification: now,
-        };
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
         // Only the order in which layers are given up depends on it.
         if let Err(error) = utimensat(CWD, &self.path, &times, AtFlags::SYMLINK_NOFOLLOW) {
             tracing::debug!(layer = %self.path.display(), %error, "cannot note its use");

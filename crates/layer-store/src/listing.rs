@@ -83,10 +83,8 @@ fn users(store: &Path) -> Result<HashMap<String, Vec<PathBuf>>, Error> {
     for container in entries(&store.join("containers"))? {
         let user = mounts.get(&name_of(&container)).unwrap_or(&container);
         // Without a list it is in the making, or ends.
-        let layers: HashSet<_> = container::recorded(&container)
-            .unwrap_or_default()
-            .into_iter()
-            .collect();
+        let layers: HashSet<_> =
+            container::recorded(&container).unwrap_or_default().into_iter().collect();
         for layer in layers {
             users.entry(layer).or_default().push(user.clone());
         }

@@ -44,11 +44,7 @@ impl Drop for Mounted {
         // there since.
         let is_ours = self.id.is_some() && mount_id(&self.rootfs) == self.id;
         let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH;
-        let unmounted = if is_ours {
-            unmount(&self.rootfs, flags)
-        } else {
-            Err(Errno::BUSY)
-        };
+        let unmounted = if is_ours { unmount(&self.rootfs, flags) } else { Err(Errno::BUSY) };
         if let Err(error) = unmounted {
             tracing::warn!(rootfs = %self.rootfs.display(), %error, "cannot unmount what nobody \
             waits for");
@@ -91,11 +87,7 @@ pub fn overlay(container: Container, rootfs: PathBuf) -> Result<Mounted, Error> 
         reason: says.map_or_else(String::new, |text| format!(" ({text})")),
         source: errno.into(),
     })?;
-    Ok(Mounted {
-        id: mount_id(&rootfs),
-        rootfs,
-        container: Some(container),
-    })
+    Ok(Mounted { id: mount_id(&rootfs), rootfs, container: Some(container) })
 }
 
 fn open(path: &Path) -> Result<OwnedFd, Error> {
@@ -107,11 +99,7 @@ fn open(path: &Path) -> Result<OwnedFd, Error> {
 /// what the lower one shows or hides, the upper one does too.
 pub(crate) fn topmost_first(layers: &[Layer]) -> Vec<&Layer> {
     let mut seen = HashSet::new();
-    layers
-        .iter()
-        .rev()
-        .filter(|layer| seen.insert(layer.path()))
-        .collect()
+    layers.iter().rev().filter(|layer| seen.insert(layer.path())).collect()
 }
 
 /// What tells a mount from others at the same place; none if nothing is there.

@@ -61,9 +61,8 @@ fn numbered(directory: &Path) -> io::Result<Vec<PathBuf>> {
         let name = path.file_name().unwrap_or_default();
         name.as_encoded_bytes().iter().all(u8::is_ascii_digit)
     };
-    let paths: io::Result<Vec<_>> = fs::read_dir(directory)?
-        .map(|entry| Ok(entry?.path()))
-        .collect();
+    let paths: io::Result<Vec<_>> =
+        fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect();
     Ok(paths?.into_iter().filter(is_number).collect())
 }
 
@@ -133,10 +132,7 @@ mod tests {
         let mut found: Vec<_> = parse(text).into_iter().collect();
         found.sort();
         let expected = [("0a", "/run/a b\\c/rootfs"), ("0b", "/run/b/rootfs")];
-        assert_eq!(
-            found,
-            expected.map(|(name, path)| (name.to_owned(), PathBuf::from(path)))
-        );
+        assert_eq!(found, expected.map(|(name, path)| (name.to_owned(), PathBuf::from(path))));
         assert!(here().is_ok());
         assert!(elsewhere().is_ok());
     }

@@ -45,11 +45,7 @@ impl LayerName {
             None => (name, false),
         };
         let digest = Digest::parse(&digest.replacen('-', ":", 1)).ok()?;
-        Some(if is_keyed {
-            Self::Keyed(digest)
-        } else {
-            Self::Plain(digest)
-        })
+        Some(if is_keyed { Self::Keyed(digest) } else { Self::Plain(digest) })
     }
 }
 

@@ -62,11 +62,7 @@ pub(crate) fn attach(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
     };
     attach_old(stack, target).map_err(|older| {
         // What both refuse, the newer one explains.
-        if older.errno == refused.errno {
-            refused
-        } else {
-            older
-        }
+        if older.errno == refused.errno { refused } else { older }
     })?;
     IS_OLD.store(true, Ordering::Relaxed);
     Ok(())
@@ -76,10 +72,7 @@ pub(crate) fn attach(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
 /// layer since 6.8.
 fn attach_new(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let explained = |errno| Refused {
-        errno,
-        says: explanation(&context),
-    };
+    let explained = |errno| Refused { errno, says: explanation(&context) };
     let set = |key: &str, value: &str| fsconfig_set_string(&context, key, value).map_err(explained);
     set("source", &stack.source)?;
     for layer in &stack.lower {
@@ -108,13 +101,7 @@ fn attach_old(stack: &Stack, target: &OwnedFd) -> Result<(), Refused> {
     let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let descriptors = File::open(DESCRIPTORS).map_err(errno)?;
     let mounted = linux_sys::working_directory::work_in(descriptors.as_fd(), || {
-        mount(
-            &stack.source,
-            place,
-            "overlay",
-            MountFlags::empty(),
-            options.as_c_str(),
-        )
+        mount(&stack.source, place, "overlay", MountFlags::empty(), options.as_c_str())
     });
     Ok(mounted.map_err(errno)??)
 }
@@ -142,9 +129,7 @@ mod tests {
 
     fn takes_layers_one_by_one() -> bool {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-        let mut numbers = release
-            .split('.')
-            .map_while(|part| part.parse::<u32>().ok());
+        let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
         (numbers.next(), numbers.next()) >= (Some(6), Some(8))
     }
 

@@ -154,10 +154,7 @@ impl Store {
         let name = name.into().file_name();
         let path = self.root().join("layers").join(&name);
         let mut users = self.users.lock();
-        let layer = path
-            .join(ROOT)
-            .is_dir()
-            .then(|| users.pin(&name, &self.root))?;
+        let layer = path.join(ROOT).is_dir().then(|| users.pin(&name, &self.root))?;
         layer.touch();
         Some(layer)
     }
@@ -183,9 +180,7 @@ impl Store {
     /// The layers whose lock somebody holds, or waits for.
     pub fn in_flight(&self) -> Vec<LayerName> {
         let flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = flights
-            .iter()
-            .filter(|(_, flight)| flight.strong_count() > 0);
+        let held = flights.iter().filter(|(_, flight)| flight.strong_count() > 0);
         held.map(|(name, _)| name.clone()).collect()
     }
 

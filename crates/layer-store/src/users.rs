@@ -62,10 +62,7 @@ impl Table {
 
     /// Notes a container that is about to be mounted, or was by an earlier service.
     pub(crate) fn note(&mut self, container: &str, layers: Option<Vec<Layer>>, is_mounting: bool) {
-        let holder = Holder {
-            layers,
-            is_mounting,
-        };
+        let holder = Holder { layers, is_mounting };
         self.containers.insert(container.to_owned(), holder);
     }
 
@@ -78,10 +75,7 @@ impl Table {
 
     /// The containers that have a mount, or had one.
     pub(crate) fn with_mount(&self) -> Vec<String> {
-        let with_mount = self
-            .containers
-            .iter()
-            .filter(|(_, holder)| !holder.is_mounting);
+        let with_mount = self.containers.iter().filter(|(_, holder)| !holder.is_mounting);
         with_mount.map(|(name, _)| name.clone()).collect()
     }
 

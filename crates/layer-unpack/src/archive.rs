@@ -86,13 +86,11 @@ impl<R: Read> Archive<R> {
     /// [`ArchiveError`], with the entry that it is about; nothing more can be read then.
     pub fn next_entry(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let found = self.next();
-        found.map_err(|error| {
-            if self.is_in_entry {
-                error.of(self.entries, &self.current)
-            } else {
-                error
-            }
-        })
+        found.map_err(
+            |error| {
+                if self.is_in_entry { error.of(self.entries, &self.current) } else { error }
+            },
+        )
     }
 
     fn next(&mut self) -> Result<Option<Entry>, ArchiveError> {
@@ -103,9 +101,8 @@ impl<R: Read> Archive<R> {
                 return Ok(None);
             };
             let header = &found.header;
-            let size = header
-                .entry_size()
-                .map_err(|_| ArchiveError::Header("its size cannot be read"))?;
+            let size =
+                header.entry_size().map_err(|_| ArchiveError::Header("its size cannot be read"))?;
             match header.entry_type() {
                 EntryType::XHeader => {
                     let text = self.text(size, MAX_PAX_BYTES, "an extended header")?;
@@ -201,10 +198,7 @@ impl<R: Read> Archive<R> {
         self.current.extend_from_slice(&header.path_bytes());
         self.is_in_entry = true;
         let is_sum_signed = is_sum_signed(&header)?;
-        Ok(Some(Found {
-            header,
-            is_sum_signed,
-        }))
+        Ok(Some(Found { header, is_sum_signed }))
     }
 
     fn expect_content(&mut self, size: u64) {
@@ -215,19 +209,13 @@ impl<R: Read> Archive<R> {
 
     fn skip_content(&mut self) -> Result<(), ArchiveError> {
         let (remaining, padding) = (self.remaining, self.padding);
-        let left = remaining
-            .checked_add(padding)
-            .ok_or(ArchiveError::Truncated)?;
+        let left = remaining.checked_add(padding).ok_or(ArchiveError::Truncated)?;
         (self.remaining, self.padding) = (0, 0);
         let skipped = io::copy(&mut self.source.by_ref().take(left), &mut io::sink())
             .map_err(ArchiveError::read)?;
         // What is missing of the padding is missing at the end of the archive.
         self.is_padded = skipped == left;
-        if skipped >= remaining {
-            Ok(())
-        } else {
-            Err(ArchiveError::Truncated)
-        }
+        if skipped >= remaining { Ok(()) } else { Err(ArchiveError::Truncated) }
     }
 
     /// The content of a header that concerns the next entry.
@@ -236,19 +224,12 @@ impl<R: Read> Archive<R> {
         self.expect_content(size);
         let mut text = Vec::new();
         self.read_to_end(&mut text).map_err(ArchiveError::read)?;
-        if text.len() as u64 == size {
-            Ok(text)
-        } else {
-            Err(ArchiveError::Truncated)
-        }
+        if text.len() as u64 == size { Ok(text) } else { Err(ArchiveError::Truncated) }
     }
 
     fn long_name(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
         let mut name = self.text(size, MAX_PATH_BYTES as u64 + 1, "a long name")?;
-        let end = name
-            .iter()
-            .position(|&byte| byte == 0)
-            .unwrap_or(name.len());
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
         name.truncate(end);
         Ok(name)
     }
@@ -256,9 +237,7 @@ impl<R: Read> Archive<R> {
 
 impl<R: Read> Read for Archive<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = buffer
-            .len()
-            .min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+        let length = buffer.len().min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
         if length == 0 {
             return Ok(0);
         }

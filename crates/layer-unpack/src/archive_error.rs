@@ -66,11 +66,7 @@ impl ArchiveError {
     pub(crate) fn of(self, number: u64, path: &[u8]) -> Self {
         match self {
             Self::Read(_) | Self::Entry { .. } => self,
-            fault => Self::Entry {
-                number,
-                path: shown(path),
-                fault: Box::new(fault),
-            },
+            fault => Self::Entry { number, path: shown(path), fault: Box::new(fault) },
         }
     }
 

@@ -36,10 +36,7 @@ pub(crate) fn set<'a>(
     let mut skipped = 0;
     for (name, value) in xattrs {
         let is_set = is_taken(name)
-            && is_supported(
-                name,
-                fsetxattr(&file, &name[..], value, XattrFlags::empty()),
-            )?;
+            && is_supported(name, fsetxattr(&file, &name[..], value, XattrFlags::empty()))?;
         skipped += u64::from(!is_set);
     }
     Ok(skipped)
@@ -81,10 +78,7 @@ pub(crate) fn set_default_acl(directory: impl AsFd, value: &[u8]) -> Result<(), 
 /// Says how many were not taken over.
 pub(crate) fn tell_skipped(count: u64) {
     if count > 0 {
-        tracing::debug!(
-            count,
-            "extended attributes of the layer that are not taken over"
-        );
+        tracing::debug!(count, "extended attributes of the layer that are not taken over");
     }
 }
 

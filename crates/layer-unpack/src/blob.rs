@@ -31,11 +31,7 @@ pub struct Blob<'a> {
 impl<'a> Blob<'a> {
     /// Nothing yet.
     pub fn new(expected: &'a Expected) -> Self {
-        Self {
-            expected,
-            hasher: expected.digest.hasher(),
-            received: 0,
-        }
+        Self { expected, hasher: expected.digest.hasher(), received: 0 }
     }
 
     /// Takes everything that the source has, up to the blob's size and while the caller waits, and

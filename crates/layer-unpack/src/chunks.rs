@@ -28,21 +28,13 @@ pub trait Share {
 impl<I: Iterator<Item = Bytes>> Chunks<I> {
     /// Reads until the iterator ends.
     pub fn new(chunks: impl IntoIterator<IntoIter = I>) -> Self {
-        Self {
-            chunks: chunks.into_iter(),
-            current: Bytes::new(),
-            taken: 0,
-        }
+        Self { chunks: chunks.into_iter(), current: Bytes::new(), taken: 0 }
     }
 
     /// Puts bytes back before all others.
     pub fn unread(self, bytes: Bytes) -> Chunks<impl Iterator<Item = Bytes>> {
         let rest = [self.current].into_iter().chain(self.chunks);
-        Chunks {
-            chunks: rest,
-            current: bytes,
-            taken: self.taken,
-        }
+        Chunks { chunks: rest, current: bytes, taken: self.taken }
     }
 
     fn current(&mut self) -> &mut Bytes {
@@ -147,14 +139,9 @@ mod tests {
     #[test]
     fn shared_pieces_end_with_their_chunk() {
         let mut chunks = chunks();
-        for (max, piece, chunk) in [
-            (1, "a", 2),
-            (9, "b", 2),
-            (0, "", 4),
-            (2, "cd", 4),
-            (2, "e", 4),
-            (2, "", 5),
-        ] {
+        for (max, piece, chunk) in
+            [(1, "a", 2), (9, "b", 2), (0, "", 4), (2, "cd", 4), (2, "e", 4), (2, "", 5)]
+        {
             assert_eq!(chunks.share(max).unwrap(), piece.as_bytes());
             assert_eq!(chunks.chunk(), chunk, "{piece}");
         }
@@ -166,10 +153,7 @@ mod tests {
         let mut first = [0];
         chunks.read_exact(&mut first).unwrap();
         let mut text = String::new();
-        chunks
-            .unread(Bytes::copy_from_slice(&first))
-            .read_to_string(&mut text)
-            .unwrap();
+        chunks.unread(Bytes::copy_from_slice(&first)).read_to_string(&mut text).unwrap();
         assert_eq!(text, "abcde");
     }
 }

@@ -48,10 +48,7 @@ pub fn decode(
 ) -> io::Result<Decoder<impl BufRead>> {
     // Read apart, because the network may cut the stream anywhere, also inside a magic.
     let mut start = Vec::with_capacity(ZSTD_MAGIC.len());
-    source
-        .by_ref()
-        .take(ZSTD_MAGIC.len() as u64)
-        .read_to_end(&mut start)?;
+    source.by_ref().take(ZSTD_MAGIC.len() as u64).read_to_end(&mut start)?;
     let (is_gzip, is_zstd) = (
         start.starts_with(&GZIP_MAGIC),
         start.starts_with(&ZSTD_MAGIC)

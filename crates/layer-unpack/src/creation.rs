@@ -62,11 +62,7 @@ pub(crate) fn create(directory: &Directory, name: &[u8], entry: &Entry) -> Resul
     }
     let file = create(PERMISSIONS)?;
     let stat = fstat(&file)?;
-    let new_file = NewFile {
-        uid: stat.st_uid,
-        gid: stat.st_gid,
-        mode: stat.st_mode & PERMISSIONS,
-    };
+    let new_file = NewFile { uid: stat.st_uid, gid: stat.st_gid, mode: stat.st_mode & PERMISSIONS };
     directory.learn(new_file);
     Ok(Created {
         file: file.into(),

@@ -34,20 +34,11 @@ pub fn xattr_names(file: impl AsFd) -> Result<Vec<Vec<u8>>, Errno> {
         Err(error) => return Err(error),
     }
     let names = names.split(|&byte| byte == 0);
-    Ok(names
-        .filter(|name| !name.is_empty())
-        .map(<[u8]>::to_vec)
-        .collect())
+    Ok(names.filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
 }
 
 /// Both times of a file, as far as this program sets them.
 pub fn times(seconds: i64, nanoseconds: i64) -> Timestamps {
-    let time = Timespec {
-        tv_sec: seconds,
-        tv_nsec: nanoseconds,
-    };
-    Timestamps {
-        last_access: time,
-        last_modification: time,
-    }
+    let time = Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+    Timestamps { last_access: time, last_modification: time }
 }

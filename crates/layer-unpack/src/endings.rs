@@ -121,9 +121,6 @@ impl<'a> Parents<'a> {
 impl Endings {
     /// Takes so many more bytes.
     pub(crate) fn with_room(left: usize) -> Self {
-        Self {
-            directories: BTreeMap::new(),
-            bytes: MAX_BYTES - left,
-        }
+        Self { directories: BTreeMap::new(), bytes: MAX_BYTES - left }
     }
 }

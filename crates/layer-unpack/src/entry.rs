@@ -130,10 +130,7 @@ pub(crate) fn owner(
 /// The time in a header's own field.
 pub(crate) fn time(field: &[u8]) -> Result<Time, ArchiveError> {
     let seconds = number::field(field).ok_or(ArchiveError::Header("its time cannot be read"))?;
-    Ok(Time {
-        seconds,
-        nanoseconds: 0,
-    })
+    Ok(Time { seconds, nanoseconds: 0 })
 }
 
 /// The mode in a header's own field.
@@ -172,9 +169,7 @@ fn device(header: &Header) -> Result<(u32, u32), ArchiveError> {
         number.filter(|number| *number <= max)
     };
     // The fields are in the same place in both forms that have them.
-    let fields = header
-        .as_ustar()
-        .map(|fields| (fields.dev_major, fields.dev_minor));
+    let fields = header.as_ustar().map(|fields| (fields.dev_major, fields.dev_minor));
     let fields = fields.or_else(|| {
         let fields = header.as_gnu()?;
         Some((fields.dev_major, fields.dev_minor))
@@ -182,7 +177,5 @@ fn device(header: &Header) -> Result<(u32, u32), ArchiveError> {
     let (major, minor) =
         fields.ok_or(ArchiveError::Header("its form has no place for a device"))?;
     let numbers = number(&major, MAX_MAJOR).zip(number(&minor, MAX_MINOR));
-    numbers.ok_or(ArchiveError::Header(
-        "its device has numbers that Linux does not have",
-    ))
+    numbers.ok_or(ArchiveError::Header("its device has numbers that Linux does not have"))
 }

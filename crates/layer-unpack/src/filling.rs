@@ -73,9 +73,7 @@ impl Filler {
         mut self,
         batches: impl IntoIterator<Item = Batch>,
     ) -> Result<(), UnpackError> {
-        let done = batches
-            .into_iter()
-            .try_for_each(|batch| self.take(batch.steps, &batch.paths));
+        let done = batches.into_iter().try_for_each(|batch| self.take(batch.steps, &batch.paths));
         self.tell();
         done
     }
@@ -263,10 +261,7 @@ impl Files {
 
 impl Batch {
     fn new() -> Self {
-        Self {
-            steps: Vec::with_capacity(MAX_STEPS),
-            paths: Vec::new(),
-        }
+        Self { steps: Vec::with_capacity(MAX_STEPS), paths: Vec::new() }
     }
 }
 

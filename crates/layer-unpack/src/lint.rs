@@ -108,10 +108,9 @@ impl fmt::Display for What {
 impl fmt::Display for Oddity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ClaimedSize(size) => write!(
-                f,
-                "claims {size} bytes and can have none; some programs skip what follows"
-            ),
+            Self::ClaimedSize(size) => {
+                write!(f, "claims {size} bytes and can have none; some programs skip what follows")
+            }
             Self::SignedSum => f.write_str(
                 "has a sum of signed bytes, as old programs wrote it; strict programs refuse it",
             ),
@@ -245,10 +244,7 @@ impl Lint {
             self.remark(Some(entry), What::Refused(rule.to_owned()));
             return false;
         } else {
-            let of = EntryPath {
-                parent: path.parent.clone(),
-                name: hidden.to_vec(),
-            };
+            let of = EntryPath { parent: path.parent.clone(), name: hidden.to_vec() };
             if self.names.contains_key(&of.whole()) {
                 self.remark(Some(entry), What::HidesOwn(shown(hidden)));
             }
@@ -260,9 +256,7 @@ impl Lint {
     fn link_above(&self, path: &EntryPath) -> Option<String> {
         let ends = path.parent.iter().enumerate();
         let ends = ends.filter_map(|(at, &byte)| (byte == b'/').then_some(at));
-        let mut above = ends
-            .chain([path.parent.len()])
-            .map(|end| &path.parent[..end]);
+        let mut above = ends.chain([path.parent.len()]).map(|end| &path.parent[..end]);
         let link = above.find(|name| self.names.get(*name) == Some(&Seen::Link))?;
         Some(shown(link))
     }
@@ -274,10 +268,7 @@ impl Lint {
         };
         self.is_full()
             || self.link_above(&target).is_some()
-            || matches!(
-                self.names.get(&target.whole()),
-                Some(Seen::Other | Seen::Link)
-            )
+            || matches!(self.names.get(&target.whole()), Some(Seen::Other | Seen::Link))
     }
 
     fn has_entries(&self, directory: &[u8]) -> bool {
@@ -286,9 +277,7 @@ impl Lint {
             _ => [directory, b"/"].concat(),
         };
         let mut below = self.names.range(first.clone()..);
-        below
-            .next()
-            .is_some_and(|(name, _)| name.starts_with(&first))
+        below.next().is_some_and(|(name, _)| name.starts_with(&first))
     }
 
     fn note_parents(&mut self, parent: &[u8]) {
@@ -346,11 +335,7 @@ struct Plain<R: io::BufRead> {
 
 impl<R: io::BufRead> Plain<R> {
     fn new(decoder: Decoder<R>) -> Self {
-        Self {
-            decoder,
-            buffer: vec![0; 2 * MIN_BUFFER_BYTES],
-            left: 0..0,
-        }
+        Self { decoder, buffer: vec![0; 2 * MIN_BUFFER_BYTES], left: 0..0 }
     }
 }
 

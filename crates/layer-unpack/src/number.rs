@@ -14,9 +14,7 @@ pub(crate) fn field(field: &[u8]) -> Option<i64> {
         }
         // The standard library takes a sign too.
         let is_octal = digits.bytes().all(|digit| matches!(digit, b'0'..=b'7'));
-        return is_octal
-            .then(|| i64::from_str_radix(digits, 8).ok())
-            .flatten();
+        return is_octal.then(|| i64::from_str_radix(digits, 8).ok()).flatten();
     }
     let sign = if first & 0x40 == 0 { 0 } else { 0xff };
     let mut value = i64::from((first ^ sign) & 0x7f);
@@ -34,11 +32,7 @@ pub(crate) fn count(bytes: &[u8]) -> Option<u64> {
 /// Decimal digits and nothing else.
 pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text)
-        .ok()
-        .filter(|_| is_number)?
-        .parse()
-        .ok()
+    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -59,14 +53,8 @@ mod tests {
             (b"1 2\0\0\0\0\0", None),
             (b"\x80\0\0\0\x80\0\0\0", Some(0x8000_0000)),
             (&[0xff; 12], Some(-1)),
-            (
-                b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0",
-                Some(-256),
-            ),
-            (
-                b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
-                Some(i64::MAX),
-            ),
+            (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\0", Some(-256)),
+            (b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff", Some(i64::MAX)),
             (b"\x80\0\0\0\x80\0\0\0\0\0\0\0", None),
             (b"\xff\xff\xff\xff\x80\0\0\0\0\0\0\0", Some(i64::MIN)),
             (b"\xff\xff\xff\xff\x7f\0\0\0\0\0\0\0", None),

@@ -126,11 +126,7 @@ impl Records {
         check("the number of extended attributes", count, MAX_XATTRS)?;
         let what = "the length of an extended attribute's name";
         check(what, name.len(), MAX_XATTR_NAME_BYTES)?;
-        check(
-            "the size of an extended attribute",
-            value.len(),
-            MAX_XATTR_BYTES,
-        )?;
+        check("the size of an extended attribute", value.len(), MAX_XATTR_BYTES)?;
         self.xattrs.push((name.to_vec(), value.to_vec()));
         Ok(())
     }
@@ -152,37 +148,19 @@ fn owner(text: &[u8]) -> Result<i64, ArchiveError> {
 
 /// Reads `-12.3456789`; digits beyond nanoseconds are cut off.
 fn time(text: &[u8]) -> Option<Time> {
-    let (is_negative, text) = text
-        .strip_prefix(b"-")
-        .map_or((false, text), |rest| (true, rest));
-    let point = text
-        .iter()
-        .position(|&byte| byte == b'.')
-        .unwrap_or(text.len());
+    let (is_negative, text) = text.strip_prefix(b"-").map_or((false, text), |rest| (true, rest));
+    let point = text.iter().position(|&byte| byte == b'.').unwrap_or(text.len());
     let seconds = i64::try_from(decimal(&text[..point])?).ok()?;
     let fraction = text.get(point + 1..).unwrap_or_default();
     if !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let digits = fraction
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(b'0'))
-        .take(9);
+    let digits = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(9);
     let nanoseconds = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
     Some(match (is_negative, nanoseconds) {
-        (false, _) => Time {
-            seconds,
-            nanoseconds,
-        },
-        (true, 0) => Time {
-            seconds: -seconds,
-            nanoseconds,
-        },
-        (true, _) => Time {
-            seconds: -seconds - 1,
-            nanoseconds: 1_000_000_000 - nanoseconds,
-        },
+        (false, _) => Time { seconds, nanoseconds },
+        (true, 0) => Time { seconds: -seconds, nanoseconds },
+        (true, _) => Time { seconds: -seconds - 1, nanoseconds: 1_000_000_000 - nanoseconds },
     })
 }
 
@@ -197,15 +175,7 @@ mod tests {
         while length != rest + length.to_string().len() {
             length = rest + length.to_string().len();
         }
-        [
-            length.to_string().as_bytes(),
-            b" ",
-            key.as_bytes(),
-            b"=",
-            value,
-            b"\n",
-        ]
-        .concat()
+        [length.to_string().as_bytes(), b" ", key.as_bytes(), b"=", value, b"\n"].concat()
     }
 
     #[test]
@@ -216,10 +186,7 @@ mod tests {
             record("comment", b""),
         ];
         let records = parse(&text.concat()).unwrap();
-        assert_eq!(
-            records.xattrs,
-            [(b"security.capability".to_vec(), b"\x01\n=\0\n".to_vec())]
-        );
+        assert_eq!(records.xattrs, [(b"security.capability".to_vec(), b"\x01\n=\0\n".to_vec())]);
         assert_eq!(records.path.unwrap(), b"a\nb");
     }
 
@@ -233,14 +200,7 @@ mod tests {
             ("-1", -1, 0),
             ("-0.25", -1, 750_000_000),
         ] {
-            assert_eq!(
-                time(text.as_bytes()),
-                Some(Time {
-                    seconds,
-                    nanoseconds
-                }),
-                "{text}"
-            );
+            assert_eq!(time(text.as_bytes()), Some(Time { seconds, nanoseconds }), "{text}");
         }
         for text in ["", ".5", "1.x", "1e3", "--1", "99999999999999999999"] {
             assert_eq!(time(text.as_bytes()), None, "{text}");
@@ -274,14 +234,8 @@ mod tests {
             let name = |number| format!("SCHILY.xattr.user.{number}");
             (0..count).flat_map(|at| record(&name(at), b"")).collect()
         };
-        assert_eq!(
-            parse(&records(MAX_XATTRS)).unwrap().xattrs.len(),
-            MAX_XATTRS
-        );
-        assert!(matches!(
-            parse(&records(MAX_XATTRS + 1)),
-            Err(ArchiveError::Limit { .. })
-        ));
+        assert_eq!(parse(&records(MAX_XATTRS)).unwrap().xattrs.len(), MAX_XATTRS);
+        assert!(matches!(parse(&records(MAX_XATTRS + 1)), Err(ArchiveError::Limit { .. })));
         let repeated = record("SCHILY.xattr.user.a", b"").repeat(1000);
         assert_eq!(parse(&repeated).unwrap().xattrs.len(), 1);
     }

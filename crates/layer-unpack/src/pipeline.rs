@@ -149,9 +149,7 @@ impl Outcomes {
         self.decrypted.map_err(LayerError::Decryption)?;
         self.inflated.map_err(LayerError::Compression)?;
         let contents = contents?;
-        diff_id
-            .check(digest, plain_bytes)
-            .map_err(LayerError::DiffId)?;
+        diff_id.check(digest, plain_bytes).map_err(LayerError::DiffId)?;
         Ok(Unpacked {
             entries: contents.entries,
             plain_bytes,
@@ -187,9 +185,7 @@ fn inflate(
             return Err(io::Error::other(limit));
         }
         let shared = pool.share(buffer, filled);
-        let is_wanted = outputs
-            .iter()
-            .all(|output| output.send(shared.clone()).is_ok());
+        let is_wanted = outputs.iter().all(|output| output.send(shared.clone()).is_ok());
         if !is_wanted {
             return Ok(());
         }
@@ -274,20 +270,13 @@ pub(crate) mod tests {
 
     #[test]
     fn who_is_gone_is_told_of_a_full_store_at_most() {
-        for (kind, is_no_space) in [
-            (io::ErrorKind::StorageFull, true),
-            (io::ErrorKind::InvalidInput, false),
-        ] {
+        for (kind, is_no_space) in
+            [(io::ErrorKind::StorageFull, true), (io::ErrorKind::InvalidInput, false)]
+        {
             let digest = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
-            let expected = Expected {
-                digest: digest.clone(),
-                size: 1,
-            };
-            let failed = UnpackError::File {
-                action: "write",
-                path: "a".to_owned(),
-                source: kind.into(),
-            };
+            let expected = Expected { digest: digest.clone(), size: 1 };
+            let failed =
+                UnpackError::File { action: "write", path: "a".to_owned(), source: kind.into() };
             let ended = Outcomes {
                 decrypted: Ok(()),
                 inflated: Err(caller::gone()),
@@ -298,11 +287,7 @@ pub(crate) mod tests {
             let error = ended.judge(Blob::new(&expected), &digest, &gone);
             let error = error.unwrap_err();
             assert_eq!(error.is_no_space(), is_no_space, "{error:?}");
-            assert_eq!(
-                matches!(error, LayerError::GivenUp),
-                !is_no_space,
-                "{error:?}"
-            );
+            assert_eq!(matches!(error, LayerError::GivenUp), !is_no_space, "{error:?}");
         }
     }
 }

@@ -19,12 +19,7 @@ impl Pool {
     /// A pool; its buffers are made when they are first needed.
     pub fn new(buffers: usize, buffer_bytes: usize) -> Self {
         let (give_back, free) = mpsc::channel();
-        Self {
-            free,
-            give_back,
-            unmade: buffers,
-            buffer_bytes,
-        }
+        Self { free, give_back, unmade: buffers, buffer_bytes }
     }
 
     /// A buffer of the pool's size with anything in it. Waits for one if all are in use.
@@ -44,10 +39,7 @@ impl Pool {
 
     /// A part of a buffer, to be read by several. With the last of them the buffer comes back.
     pub fn share(&self, buffer: Vec<u8>, part: Range<usize>) -> Bytes {
-        let buffer = PooledBuffer {
-            buffer,
-            give_back: self.give_back.clone(),
-        };
+        let buffer = PooledBuffer { buffer, give_back: self.give_back.clone() };
         Bytes::from_owner(buffer).slice(part)
     }
 }

@@ -192,13 +192,7 @@ mod tests {
         std::os::unix::fs::symlink(outside.path(), root.join("out")).unwrap();
         remove_path(&root).unwrap();
         assert!(!root.exists());
-        assert_eq!(
-            fs::read(outside.path().join("precious")).unwrap(),
-            b"content"
-        );
-        assert_eq!(
-            remove_path(&root).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
+        assert_eq!(fs::read(outside.path().join("precious")).unwrap(), b"content");
+        assert_eq!(remove_path(&root).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

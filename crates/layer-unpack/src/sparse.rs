@@ -192,12 +192,7 @@ impl SparseRecords {
 /// Reads the map in front of the content: lines with a number each, first how many pairs follow, in
 /// whole blocks.
 fn read_map(source: &mut impl Read, stored: &mut u64) -> Result<Map, ArchiveError> {
-    let mut lines = Lines {
-        source,
-        stored,
-        block: [0; BLOCK_BYTES],
-        at: BLOCK_BYTES,
-    };
+    let mut lines = Lines { source, stored, block: [0; BLOCK_BYTES], at: BLOCK_BYTES };
     let count = lines.number()?;
     check_regions(count)?;
     let mut map = Map::default();
@@ -243,10 +238,8 @@ pub(crate) fn old_gnu(
     source: &mut impl Read,
     stored: u64,
 ) -> Result<Sparse, ArchiveError> {
-    let header = header
-        .as_gnu()
-        .ok_or(ArchiveError::Sparse("is in a header of another form"))?
-        .as_header();
+    let header =
+        header.as_gnu().ok_or(ArchiveError::Sparse("is in a header of another form"))?.as_header();
     let header = header.as_bytes();
     let (regions, rest) = header[386..].split_at(HEADER_REGIONS * REGION_BYTES);
     let (mut goes_on, size) = (rest[0] != 0, number::count(&rest[1..13]));

@@ -28,19 +28,14 @@ impl Unpack for Tar {
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {
-    let mut hasher = Digest::parse(&format!("sha256:{}", "0".repeat(64)))
-        .unwrap()
-        .hasher();
+    let mut hasher = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap().hasher();
     hasher.update(bytes);
     hasher.finish()
 }
 
 /// What a manifest says of these bytes.
 fn expected(bytes: &[u8]) -> Expected {
-    Expected {
-        digest: digest_of(bytes),
-        size: bytes.len() as u64,
-    }
+    Expected { digest: digest_of(bytes), size: bytes.len() as u64 }
 }
 
 /// Unpacks into a directory for somebody who waits.
@@ -94,25 +89,13 @@ fn unpack_blob(blob: &[u8], plain: &[u8]) -> (tempfile::TempDir, Result<Unpacked
     let root = directory.path().join("layer");
     fs::create_dir(&root).unwrap();
     fs::write(directory.path().join("outside"), "untouched").unwrap();
-    let result = unpack_into(
-        &root,
-        chunks(blob),
-        &expected(blob),
-        None,
-        &digest_of(plain),
-    );
+    let result = unpack_into(&root, chunks(blob), &expected(blob), None, &digest_of(plain));
     let outside = fs::read(directory.path().join("outside"));
     assert_eq!(outside.unwrap(), b"untouched");
-    let mut names: Vec<_> = fs::read_dir(directory.path())
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let mut names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(
-        names,
-        ["layer", "outside"],
-        "something was made outside of the layer"
-    );
+    assert_eq!(names, ["layer", "outside"], "something was made outside of the layer");
     (directory, result)
 }
 
@@ -141,35 +124,13 @@ fn privileged_nothing_leaves_the_layer() {
         (Tar::default().file("../outside", "x"), ".."),
         (Tar::default().file("a/../../outside", "x"), ".."),
         (Tar::default().directory(".."), ".."),
-        (
-            Tar::default().hard_link("link", "../outside"),
-            "leads out of the layer",
-        ),
-        (
-            Tar::default()
-                .symlink("up", "..")
-                .hard_link("link", "up/outside"),
-            "does not have",
-        ),
+        (Tar::default().hard_link("link", "../outside"), "leads out of the layer"),
+        (Tar::default().symlink("up", "..").hard_link("link", "up/outside"), "does not have"),
         (Tar::default().hard_link("link", "missing"), "does not have"),
-        (
-            Tar::default().directory("d").hard_link("link", "d"),
-            "no file",
-        ),
-        (
-            Tar::default().file("a", "x").hard_link("a", "./a"),
-            "to itself",
-        ),
-        (
-            Tar::default().symlink("loop", "loop").file("loop/a", "x"),
-            "symbolic links",
-        ),
-        (
-            Tar::default()
-                .symlink("proc", "/proc/self/root")
-                .file("proc/outside", "x"),
-            "directory",
-        ),
+        (Tar::default().directory("d").hard_link("link", "d"), "no file"),
+        (Tar::default().file("a", "x").hard_link("a", "./a"), "to itself"),
+        (Tar::default().symlink("loop", "loop").file("loop/a", "x"), "symbolic links"),
+        (Tar::default().symlink("proc", "/proc/self/root").file("proc/outside", "x"), "directory"),
         (Tar::default().file("a", "x").file("a/b", "x"), "directory"),
         (Tar::default().file(".wh...", ""), "whiteout of nothing"),
         (Tar::default().file(".wh..", ""), "whiteout of nothing"),
@@ -228,10 +189,7 @@ fn privileged_everything_about_a_file_is_kept() {
         .pax(&[("uid", b"3000000000"), ("mtime", b"1600000001.5")])
         .directory("late")
         .file("late/child", "x")
-        .pax(&[
-            ("SCHILY.xattr.trusted.overlay.redirect", b"/etc"),
-            ("path", "\u{e9}\n".as_bytes()),
-        ])
+        .pax(&[("SCHILY.xattr.trusted.overlay.redirect", b"/etc"), ("path", "\u{e9}\n".as_bytes())])
         .file("short", "x")
         .entry_with(EntryType::Char, "null", "", b"", |header| {
             header.set_device_major(1).unwrap();
@@ -247,36 +205,21 @@ fn privileged_everything_about_a_file_is_kept() {
     let stat = |path: &str| root.join(path).symlink_metadata().unwrap();
     assert_eq!(stat("").mode() & 0o7777, 0o711);
     let tool = stat("tool");
-    assert_eq!(
-        (tool.mode() & 0o7777, tool.uid(), tool.gid()),
-        (0o4755, 1000, 2_000_000)
-    );
-    assert_eq!(
-        (tool.mtime(), tool.mtime_nsec()),
-        (1_600_000_000, 123_456_789)
-    );
+    assert_eq!((tool.mode() & 0o7777, tool.uid(), tool.gid()), (0o4755, 1000, 2_000_000));
+    assert_eq!((tool.mtime(), tool.mtime_nsec()), (1_600_000_000, 123_456_789));
     assert_eq!((tool.nlink(), tool.ino()), (2, stat("second").ino()));
-    assert_eq!(
-        xattr(&root.join("second"), "security.capability").unwrap()[..2],
-        capability[..2]
-    );
+    assert_eq!(xattr(&root.join("second"), "security.capability").unwrap()[..2], capability[..2]);
     let late = stat("late");
     let late = (late.uid(), late.mtime(), late.mtime_nsec());
     assert_eq!(late, (3_000_000_000, 1_600_000_001, 500_000_000));
-    assert_eq!(
-        xattr(&root.join("\u{e9}\n"), "trusted.overlay.redirect"),
-        None
-    );
+    assert_eq!(xattr(&root.join("\u{e9}\n"), "trusted.overlay.redirect"), None);
     assert!(
         stat("null").file_type().is_char_device()
             && stat("null").rdev() == rustix::fs::makedev(1, 3)
     );
     assert_eq!(stat("null").mode() & 0o7777, 0o666);
     assert!(stat("pipe").file_type().is_fifo());
-    assert_eq!(
-        (stat("link").mtime(), stat("link").mtime_nsec()),
-        (1_600_000_002, 250_000_000)
-    );
+    assert_eq!((stat("link").mtime(), stat("link").mtime_nsec()), (1_600_000_002, 250_000_000));
     let target = fs::read_link(root.join("link")).unwrap();
     assert_eq!(target.as_os_str().as_bytes(), b"tool");
 }
@@ -358,45 +301,30 @@ fn broken_archives_are_refused() {
     let with_size = |size| Tar::default().file_with("a", b"", |header| header.set_size(size));
     let mut bad_sum = Tar::default().file("a", "x");
     bad_sum.0[0] = b'b';
-    let sparse = Tar::default()
-        .pax(&[("GNU.sparse.major", b"1")])
-        .file("a", "x");
+    let sparse = Tar::default().pax(&[("GNU.sparse.major", b"1")]).file("a", "x");
     for (tar, expected) in [
         (with_size(5000), "middle"),
         (with_size(u64::MAX), "middle"),
         (bad_sum, "the sum of its header"),
         (sparse, "sparse"),
-        (
-            Tar::default().entry(EntryType::new(b'V'), "volume", "", b""),
-            "unknown type",
-        ),
+        (Tar::default().entry(EntryType::new(b'V'), "volume", "", b""), "unknown type"),
         (
             // No content belongs there, so this is the next header.
             Tar::default().entry(EntryType::Symlink, "a", "b", b"content"),
             "the sum of its header",
         ),
         (
-            Tar::default().entry_with(EntryType::XHeader, "x", "", b"", |header| {
-                header.set_size(1 << 40)
-            }),
-            "limit",
-        ),
-        (
-            Tar::default().entry_with(EntryType::GNULongName, "x", "", b"", |header| {
-                header.set_size(5000)
-            }),
+            Tar::default()
+                .entry_with(EntryType::XHeader, "x", "", b"", |header| header.set_size(1 << 40)),
             "limit",
         ),
         (
             Tar::default()
-                .pax(&[("path", &[b'a'; 5000])])
-                .file("a", "x"),
+                .entry_with(EntryType::GNULongName, "x", "", b"", |header| header.set_size(5000)),
             "limit",
         ),
-        (
-            Tar::default().pax(&[("uid", b"4294967296")]).file("a", "x"),
-            "Linux does not have",
-        ),
+        (Tar::default().pax(&[("path", &[b'a'; 5000])]).file("a", "x"), "limit"),
+        (Tar::default().pax(&[("uid", b"4294967296")]).file("a", "x"), "Linux does not have"),
     ] {
         let text = refusal(tar);
         assert!(text.contains(expected), "{expected}: {text}");
@@ -434,10 +362,7 @@ fn digests_and_sizes_must_hold() {
         (&zstd[..], size + 1),
         (&[], size),
     ] {
-        let expected = Expected {
-            digest: digest_of(&zstd),
-            size,
-        };
+        let expected = Expected { digest: digest_of(&zstd), size };
         let (path, plain) = (directory.path(), digest_of(&plain));
         let result = unpack_into(path, chunks(received), &expected, None, &plain);
         assert_is!(result, Err(LayerError::Blob(_)));
@@ -494,10 +419,8 @@ fn privileged_a_whiteout_makes_room_for_a_directory_without_an_entry() {
         let found = xattr(&root.join(path), "trusted.overlay.opaque");
         assert_eq!(found.as_deref(), opaque, "{path}");
     }
-    let implied: Vec<_> = implied
-        .iter()
-        .map(|path| String::from_utf8_lossy(path).into_owned())
-        .collect();
+    let implied: Vec<_> =
+        implied.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
     assert_eq!(implied, ["", "d/e", "j", "j/m", "k"]);
 }
 

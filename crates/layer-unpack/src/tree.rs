@@ -72,10 +72,7 @@ impl EntryPath {
             return Err("is nested too deeply");
         }
         let name = parts.pop().unwrap_or_default().to_vec();
-        Ok(Self {
-            parent: parts.join(&b'/'),
-            name,
-        })
+        Ok(Self { parent: parts.join(&b'/'), name })
     }
 
     /// Whether this is the root.
@@ -118,11 +115,7 @@ pub struct Directory {
 impl Directory {
     /// The path of something in it.
     pub fn path_of(&self, name: &[u8]) -> Vec<u8> {
-        if self.path.is_empty() {
-            name.to_vec()
-        } else {
-            [&self.path, name].join(&b'/')
-        }
+        if self.path.is_empty() { name.to_vec() } else { [&self.path, name].join(&b'/') }
     }
 
     /// What a file gets that is made in it, if that is known.
@@ -198,11 +191,7 @@ impl Tree {
     /// Keeps a directory open that got its own entry, for what comes in it next. `path` is how the
     /// archive calls it.
     pub fn keep(&mut self, path: Vec<u8>, handle: OwnedFd, parent: &Directory, name: &[u8]) {
-        let directory = Directory {
-            handle,
-            path: parent.path_of(name),
-            new_file: OnceLock::new(),
-        };
+        let directory = Directory { handle, path: parent.path_of(name), new_file: OnceLock::new() };
         self.forget(&directory.path);
         // What is too deep is refused when something is to be made in it.
         if directory.depth() <= MAX_DEPTH {
@@ -232,11 +221,7 @@ impl Tree {
                 Err(Errno::EXIST) => match kind_of(&directory, &name)? {
                     Some(Occupant::Symlink) => {
                         let target = readlinkat(&directory, &name[..], Vec::new())?.into_bytes();
-                        if way.follow(&target)? {
-                            self.place(self.open(b"")?)?
-                        } else {
-                            directory
-                        }
+                        if way.follow(&target)? { self.place(self.open(b"")?)? } else { directory }
                     }
                     // The layer hides what was there below and goes on with a directory of its own.
                     Some(Occupant::Whiteout) => {
@@ -280,15 +265,9 @@ impl Tree {
             .strip_prefix(&self.root_path[..])
             .ok_or_else(|| io::Error::other("lies outside of the layer"))?;
         let path = path.strip_prefix(b"/").unwrap_or(path).to_vec();
-        let directory = Directory {
-            handle,
-            path,
-            new_file: OnceLock::new(),
-        };
+        let directory = Directory { handle, path, new_file: OnceLock::new() };
         if directory.depth() > MAX_DEPTH {
-            return Err(io::Error::other(format!(
-                "lies more than {MAX_DEPTH} directories deep"
-            )));
+            return Err(io::Error::other(format!("lies more than {MAX_DEPTH} directories deep")));
         }
         Ok(directory)
     }
@@ -324,9 +303,7 @@ impl Tree {
         self.open.clear();
         let path = directory.path_of(name);
         self.implied.remove(&path);
-        self.implied
-            .extract_if(below(&path), |_| true)
-            .for_each(drop);
+        self.implied.extract_if(below(&path), |_| true).for_each(drop);
         Ok(())
     }
 }
@@ -404,14 +381,7 @@ mod tests {
             ("a/...", "a", "..."),
         ] {
             let parsed = EntryPath::parse(path.as_bytes()).unwrap();
-            assert_eq!(
-                parsed,
-                EntryPath {
-                    parent: parent.into(),
-                    name: name.into()
-                },
-                "{path}"
-            );
+            assert_eq!(parsed, EntryPath { parent: parent.into(), name: name.into() }, "{path}");
         }
         for path in ["..", "../a", "a/../b", "a/..", "/../a", "a\0b"] {
             assert!(EntryPath::parse(path.as_bytes()).is_err(), "{path}");

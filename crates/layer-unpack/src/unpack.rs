@@ -79,11 +79,7 @@ pub(crate) fn unpack(
         let path = EntryPath::parse(&entry.path).map_err(|rule| broken(&entry, rule))?;
         unpacker.unpack(entry, &path, &mut archive)?;
     }
-    Ok(Contents {
-        entries: archive.entries(),
-        hides: unpacker.hides,
-        implied: unpacker.finish()?,
-    })
+    Ok(Contents { entries: archive.entries(), hides: unpacker.hides, implied: unpacker.finish()? })
 }
 
 struct Unpacker<'a> {
@@ -109,10 +105,8 @@ impl Unpacker<'_> {
         if path.is_root() {
             return self.root(&entry);
         }
-        let directory = self
-            .tree
-            .directory(&path.parent)
-            .map_err(failed("open the directory of", &entry))?;
+        let directory =
+            self.tree.directory(&path.parent).map_err(failed("open the directory of", &entry))?;
         if path.name.starts_with(WHITEOUT) {
             return self.whiteout(&entry, path, &directory);
         }
@@ -153,9 +147,7 @@ impl Unpacker<'_> {
             Err(Errno::EXIST) => {}
             made => return made.map_err(failed("create", entry)),
         }
-        self.tree
-            .remove(directory, &path.name, self.caller)
-            .map_err(failed("replace", entry))?;
+        self.tree.remove(directory, &path.name, self.caller).map_err(failed("replace", entry))?;
         self.endings.forget(&directory.path_of(&path.name));
         make().map_err(failed("create", entry))
     }
@@ -250,9 +242,7 @@ impl Unpacker<'_> {
             }
         }
         let (old, new) = (&target.name[..], &path.name[..]);
-        self.make(entry, path, directory, || {
-            linkat(&parent, old, directory, new, AtFlags::empty())
-        })
+        self.make(entry, path, directory, || linkat(&parent, old, directory, new, AtFlags::empty()))
     }
 
     /// Owner, mode and time of what is not opened. The name was made a moment ago in a directory

@@ -91,11 +91,7 @@ pub(crate) fn failed_at<E: Into<io::Error>>(
     action: &'static str,
     path: &[u8],
 ) -> impl Fn(E) -> UnpackError {
-    move |error| UnpackError::File {
-        action,
-        path: shown(path),
-        source: error.into(),
-    }
+    move |error| UnpackError::File { action, path: shown(path), source: error.into() }
 }
 
 #[cfg(test)]
@@ -120,11 +116,7 @@ mod tests {
             ("create", Errno::NAMETOOLONG, false, false),
             ("write", Errno::FBIG, false, false),
         ] {
-            let failed = UnpackError::File {
-                action,
-                path: "a".to_owned(),
-                source: error.into(),
-            };
+            let failed = UnpackError::File { action, path: "a".to_owned(), source: error.into() };
             let found = (failed.is_no_space(), failed.is_local());
             assert_eq!(found, (is_no_space, is_local), "{action} {error}");
         }

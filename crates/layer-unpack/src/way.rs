@@ -17,10 +17,7 @@ pub(crate) struct Way {
 
 impl Way {
     pub(crate) fn new(path: &[u8]) -> Self {
-        let mut way = Self {
-            left: Vec::new(),
-            links: 0,
-        };
+        let mut way = Self { left: Vec::new(), links: 0 };
         way.put(path);
         way
     }

@@ -48,10 +48,8 @@ mod tests {
     #[test]
     fn all_of_them_are_closed_and_no_other() {
         let (mut readers, writers): (Vec<_>, Vec<_>) = (0..20).map(|_| pipe().unwrap()).unzip();
-        let (kept, closed): (Vec<_>, Vec<_>) = writers
-            .into_iter()
-            .enumerate()
-            .partition(|(place, _)| place % 7 == 3);
+        let (kept, closed): (Vec<_>, Vec<_>) =
+            writers.into_iter().enumerate().partition(|(place, _)| place % 7 == 3);
         let mut closed: Vec<OwnedFd> = closed.into_iter().map(|(_, end)| end.into()).collect();
         closed.reverse();
         close_all(closed);

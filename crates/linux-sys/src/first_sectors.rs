@@ -65,9 +65,7 @@ pub struct FirstSectors {
 impl std::fmt::Debug for FirstSectors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = self.sectors.capacity();
-        f.debug_struct("FirstSectors")
-            .field("count", &count)
-            .finish()
+        f.debug_struct("FirstSectors").field("count", &count).finish()
     }
 }
 
@@ -82,10 +80,7 @@ impl FirstSectors {
         let mut context = 0_u64;
         // SAFETY: the kernel writes one number into this one, which is zero, as it has to be.
         check(unsafe { libc::syscall(libc::SYS_io_setup, events, &raw mut context) })?;
-        Ok(Self {
-            context,
-            sectors: Vec::with_capacity(count),
-        })
+        Ok(Self { context, sectors: Vec::with_capacity(count) })
     }
 
     /// Reads the first sector of each of `disks`, which are open with `O_DIRECT`; of no more than
@@ -170,14 +165,7 @@ impl FirstSectors {
         // SAFETY: room for as many events, and a time that is only read.
         let done = check(unsafe {
             let (list, timeout) = (events.as_mut_ptr(), &raw const timeout);
-            libc::syscall(
-                libc::SYS_io_getevents,
-                self.context,
-                count,
-                count,
-                list,
-                timeout,
-            )
+            libc::syscall(libc::SYS_io_getevents, self.context, count, count, list, timeout)
         });
         let done = usize::try_from(done.unwrap_or(0)).unwrap_or(0);
         for event in &events[..done.min(events.len())] {
@@ -242,35 +230,18 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             open(&path)
         };
-        let mut disks: Vec<_> = (1..=5_u8)
-            .map(|number| disk(&number.to_string(), &[number; 1024]))
-            .collect();
+        let mut disks: Vec<_> =
+            (1..=5_u8).map(|number| disk(&number.to_string(), &[number; 1024])).collect();
         disks.push(disk("empty", b""));
         disks.push(disk("short", &[9; 511]));
         // A descriptor that cannot be read, in the middle.
-        disks.insert(
-            2,
-            File::create(directory.path().join("written"))
-                .unwrap()
-                .into(),
-        );
+        disks.insert(2, File::create(directory.path().join("written")).unwrap().into());
         let mut reads = FirstSectors::new(8).unwrap();
         for _ in 0..3 {
             let sectors = reads.read(&disks, LONG, |place| panic!("{place}"));
-            let first: Vec<_> = sectors
-                .iter()
-                .map(|sector| sector.map(|bytes| bytes[511]))
-                .collect();
-            let expected = [
-                Some(1),
-                Some(2),
-                None,
-                Some(3),
-                Some(4),
-                Some(5),
-                None,
-                None,
-            ];
+            let first: Vec<_> =
+                sectors.iter().map(|sector| sector.map(|bytes| bytes[511])).collect();
+            let expected = [Some(1), Some(2), None, Some(3), Some(4), Some(5), None, None];
             assert_eq!(first, expected);
         }
         // More than there is room for: the rest is not read.

@@ -1,10 +1,7 @@
 //! Sockets that the parent process made, listens on and hands over: systemd's socket activation,
 //! and the monitor that Kata's runtimes give their hypervisor.
 
-#![expect(
-    unsafe_code,
-    reason = "a descriptor that comes as a number has no owner yet"
-)]
+#![expect(unsafe_code, reason = "a descriptor that comes as a number has no owner yet")]
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -115,10 +112,7 @@ mod tests {
     fn sockets_are_taken_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let listener = inheritable(UnixListener::bind(folder.path().join("a")).unwrap());
-        assert!(run_with(
-            listener.as_raw_fd(),
-            "child_takes_its_socket_once"
-        ));
+        assert!(run_with(listener.as_raw_fd(), "child_takes_its_socket_once"));
         let file = inheritable(tempfile::tempfile().unwrap());
         assert!(!run_with(file.as_raw_fd(), "child_takes_its_socket_once"));
         // Not in this process: it was not started with any.

@@ -1,8 +1,5 @@
 //! Memory for a secret: never swapped, never in a core dump, zeroed before it is given back.
-#![expect(
-    unsafe_code,
-    reason = "pages of their own cannot be had from the allocator"
-)]
+#![expect(unsafe_code, reason = "pages of their own cannot be had from the allocator")]
 
 use std::ffi::c_void;
 use std::fmt;
@@ -51,11 +48,7 @@ impl Locked {
         let Some(address) = NonNull::new(address.cast::<u8>()) else {
             return Err(io::Error::other("a mapping at address 0"));
         };
-        let mut locked = Self {
-            address,
-            length: bytes.len(),
-            mapped,
-        };
+        let mut locked = Self { address, length: bytes.len(), mapped };
         let start = locked.address.as_ptr().cast::<c_void>();
         // SAFETY: the range is the mapping made above; all three calls leave its content (still
         // zeros) alone.
@@ -108,10 +101,7 @@ impl Drop for Locked {
 
 impl fmt::Debug for Locked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Locked")
-            .field("length", &self.length)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Locked").field("length", &self.length).finish_non_exhaustive()
     }
 }
 

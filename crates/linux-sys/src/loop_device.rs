@@ -48,10 +48,7 @@ impl LoopDevice {
         if !metadata.file_type().is_block_device() || !same {
             return Err(io::Error::other("the loop device's node was replaced"));
         }
-        Ok(Self {
-            _device: held,
-            path,
-        })
+        Ok(Self { _device: held, path })
     }
 
     /// The device's node, such as `/dev/loop0`.
@@ -140,10 +137,7 @@ mod tests {
             return;
         };
         let mut read = Vec::new();
-        File::open(device.path())
-            .unwrap()
-            .read_to_end(&mut read)
-            .unwrap();
+        File::open(device.path()).unwrap().read_to_end(&mut read).unwrap();
         assert_eq!(read, content);
         let mut options = File::options();
         if let Ok(mut file) = options.write(true).open(device.path()) {

@@ -23,10 +23,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, memfd_cre
 /// Those of `memfd_create(2)`, `write(2)` and `fcntl(2)`; or `/proc` is not mounted, which the
 /// second open needs.
 pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(
-        name,
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?);
+    let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.write_all(bytes)?;
     fcntl_add_seals(
         &file,
@@ -70,11 +67,7 @@ mod tests {
             fcntl_get_seals(&fd).unwrap(),
             SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL
         );
-        assert!(
-            !fcntl_getfl(&fd)
-                .unwrap()
-                .intersects(OFlags::RDWR | OFlags::WRONLY)
-        );
+        assert!(!fcntl_getfl(&fd).unwrap().intersects(OFlags::RDWR | OFlags::WRONLY));
         assert!(fcntl_getfd(&fd).unwrap().contains(FdFlags::CLOEXEC));
 
         let mut file = File::from(fd);
@@ -100,9 +93,7 @@ mod tests {
     #[test]
     fn an_empty_file_is_fine() {
         let mut read = Vec::new();
-        File::from(sealed(c"", b"").unwrap())
-            .read_to_end(&mut read)
-            .unwrap();
+        File::from(sealed(c"", b"").unwrap()).read_to_end(&mut read).unwrap();
         assert!(read.is_empty());
     }
 }

@@ -1,10 +1,7 @@
 //! A child process that gets no descriptor but its own three, and is nothing but the file that was
 //! named.
 
-#![expect(
-    unsafe_code,
-    reason = "code that runs between fork and exec is unsafe to write"
-)]
+#![expect(unsafe_code, reason = "code that runs between fork and exec is unsafe to write")]
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -30,11 +27,7 @@ pub fn keep_standard_descriptors_only(command: &mut Command) {
                 libc::CLOSE_RANGE_CLOEXEC,
             )
         };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     };
     // SAFETY: the closure runs between fork and exec and does one system call: no allocation, no
     // lock. It marks the standard library's own pipe for errors of exec, which is marked already,
@@ -120,14 +113,10 @@ const _: () = assert!(size_of::<usize>() == size_of::<*const libc::c_char>());
 
 impl Texts {
     fn of(texts: impl Iterator<Item = OsString>) -> io::Result<Self> {
-        let kept: Vec<_> = texts
-            .map(|text| CString::new(text.into_vec()))
-            .collect::<Result<_, _>>()?;
+        let kept: Vec<_> =
+            texts.map(|text| CString::new(text.into_vec())).collect::<Result<_, _>>()?;
         let addresses = kept.iter().map(|text| text.as_ptr().expose_provenance());
-        Ok(Self {
-            list: addresses.chain([0]).collect(),
-            _kept: kept,
-        })
+        Ok(Self { list: addresses.chain([0]).collect(), _kept: kept })
     }
 }
 
@@ -187,10 +176,7 @@ mod tests {
             let escaped: String = text.iter().map(|byte| format!("\\0{byte:03o}")).collect();
             assert!(writer.arg(&path).arg(escaped).status().unwrap().success());
             let mut command = Command::new(&path);
-            command
-                .args(["a b", ""])
-                .env("COLOUR", "blue")
-                .env_remove("PATH");
+            command.args(["a b", ""]).env("COLOUR", "blue").env_remove("PATH");
             keep_standard_descriptors_only(&mut command);
             execute_only_programs(&mut command).unwrap();
             command.output()

@@ -70,11 +70,8 @@ impl Root {
     ///
     /// Those of `open(2)`; `ENOTDIR` where it is not a directory.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        let directory = open(
-            path.as_ref(),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let directory =
+            open(path.as_ref(), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(Self { directory })
     }
 
@@ -122,10 +119,7 @@ mod tests {
         let root = Root::open(dir.path()).unwrap();
 
         let mut text = String::new();
-        root.open_file("sub/file", OFlags::RDONLY)
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
+        root.open_file("sub/file", OFlags::RDONLY).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "inside");
         root.open_file("sub/../sub/file", OFlags::RDONLY).unwrap();
 
@@ -163,9 +157,8 @@ mod tests {
                 }
             });
             let path = "sub/../".repeat(3) + "sub/file";
-            let failed: Vec<_> = (0..5000)
-                .filter_map(|_| root.open_file(&path, OFlags::RDONLY).err())
-                .collect();
+            let failed: Vec<_> =
+                (0..5000).filter_map(|_| root.open_file(&path, OFlags::RDONLY).err()).collect();
             done.store(true, Ordering::Relaxed);
             assert!(failed.is_empty(), "{} times: {:?}", failed.len(), failed[0]);
         });

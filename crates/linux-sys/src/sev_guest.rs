@@ -106,14 +106,8 @@ pub fn report(
     user_data: &[u8; USER_DATA_BYTES],
     vmpl: u32,
 ) -> Result<Box<[u8; RESPONSE_BYTES]>, ReportError> {
-    let request = ReportRequest {
-        user_data: *user_data,
-        vmpl,
-        reserved: [0; 28],
-    };
-    let mut response = Box::new(ReportResponse {
-        data: [0; RESPONSE_BYTES],
-    });
+    let request = ReportRequest { user_data: *user_data, vmpl, reserved: [0; 28] };
+    let mut response = Box::new(ReportResponse { data: [0; RESPONSE_BYTES] });
     let mut call = GuestRequest {
         msg_version: MSG_VERSION,
         request: (&raw const request).expose_provenance() as u64,
@@ -129,10 +123,7 @@ pub fn report(
     });
     match result {
         Ok(()) => Ok(Box::new(response.data)),
-        Err(errno) => Err(ReportError {
-            source: errno.into(),
-            exitinfo2: call.exitinfo2,
-        }),
+        Err(errno) => Err(ReportError { source: errno.into(), exitinfo2: call.exitinfo2 }),
     }
 }
 
@@ -152,23 +143,13 @@ mod tests {
     fn another_device_is_refused() {
         let null = File::open("/dev/null").unwrap();
         let error = report(&null, &[0; 64], 0).unwrap_err();
-        assert_eq!(
-            error.source.raw_os_error(),
-            Some(rustix::io::Errno::NOTTY.raw_os_error())
-        );
+        assert_eq!(error.source.raw_os_error(), Some(rustix::io::Errno::NOTTY.raw_os_error()));
     }
 
     #[test]
     fn both_halves_of_the_platform_code_are_told() {
-        let error = ReportError {
-            source: io::ErrorKind::Other.into(),
-            exitinfo2: 0x0000_0002_0000_0016,
-        };
-        assert!(
-            error
-                .to_string()
-                .ends_with("(VMM error 0x2, firmware error 0x16)"),
-            "{error}"
-        );
+        let error =
+            ReportError { source: io::ErrorKind::Other.into(), exitinfo2: 0x0000_0002_0000_0016 };
+        assert!(error.to_string().ends_with("(VMM error 0x2, firmware error 0x16)"), "{error}");
     }
 }

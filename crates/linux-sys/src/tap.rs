@@ -51,11 +51,8 @@ pub fn attach_tun(device: impl AsFd, name: &str) -> io::Result<()> {
 }
 
 fn set_interface(device: impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
-    let mut request = InterfaceRequest {
-        name: [0; libc::IFNAMSIZ],
-        flags: flags as u16,
-        rest: [0; 22],
-    };
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: flags as u16, rest: [0; 22] };
     if name.len() >= request.name.len() {
         return Err(Errno::INVAL.into());
     }

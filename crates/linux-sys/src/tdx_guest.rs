@@ -45,10 +45,8 @@ pub fn report(
     device: impl AsFd,
     reportdata: &[u8; REPORTDATA_BYTES],
 ) -> io::Result<Box<[u8; TDREPORT_BYTES]>> {
-    let mut request = Box::new(ReportRequest {
-        reportdata: *reportdata,
-        tdreport: [0; TDREPORT_BYTES],
-    });
+    let mut request =
+        Box::new(ReportRequest { reportdata: *reportdata, tdreport: [0; TDREPORT_BYTES] });
     retry_on_intr(|| {
         // SAFETY: the opcode is TDX_CMD_GET_REPORT0, whose argument is a `struct tdx_report_req`,
         // the layout asserted above; it holds no pointers. Any byte is a valid `u8`.
@@ -73,9 +71,6 @@ mod tests {
     fn another_device_is_refused() {
         let null = File::open("/dev/null").unwrap();
         let error = report(&null, &[0; 64]).unwrap_err();
-        assert_eq!(
-            error.raw_os_error(),
-            Some(rustix::io::Errno::NOTTY.raw_os_error())
-        );
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTTY.raw_os_error()));
     }
 }

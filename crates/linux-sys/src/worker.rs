@@ -1,9 +1,6 @@
 //! A copy of this process for work that the kernel may never give back, such as a read from a disk
 //! that does not answer: a process in such a read cannot be ended, only left behind.
-#![expect(
-    unsafe_code,
-    reason = "a process is copied, and both look at one page of memory"
-)]
+#![expect(unsafe_code, reason = "a process is copied, and both look at one page of memory")]
 
 use std::ffi::c_int;
 use std::io;
@@ -29,10 +26,7 @@ const MAX_ANSWER_WORDS: usize = 504;
 pub const MAX_ANSWER_BYTES: usize = 8 * MAX_ANSWER_WORDS;
 
 /// How long a killed process gets to go away.
-const LAST_BREATH: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 500_000_000,
-};
+const LAST_BREATH: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// Where the work stands: a name of up to 32 bytes that both processes see. Noting it is no system
 /// call. Who reads it while it changes may see a mix of two.
@@ -180,10 +174,7 @@ impl Worker {
     /// Those of waiting.
     pub fn wait(&mut self, patience: Duration) -> io::Result<Option<Vec<u8>>> {
         let patience = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
-        match poll(
-            &mut [PollFd::new(&self.end, PollFlags::IN)],
-            Some(&patience),
-        ) {
+        match poll(&mut [PollFd::new(&self.end, PollFlags::IN)], Some(&patience)) {
             Ok(0) | Err(Errno::INTR) => Ok(None),
             Ok(_) => Ok(Some(self.shared.answer.get())),
             Err(errno) => Err(errno.into()),
@@ -205,10 +196,7 @@ impl Worker {
     /// Kills the copy, and waits a moment for it.
     pub fn end(self) {
         self.kill();
-        if let Ok(1) = poll(
-            &mut [PollFd::new(&self.end, PollFlags::IN)],
-            Some(&LAST_BREATH),
-        ) {
+        if let Ok(1) = poll(&mut [PollFd::new(&self.end, PollFlags::IN)], Some(&LAST_BREATH)) {
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
     }

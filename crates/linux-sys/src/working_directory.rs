@@ -32,9 +32,7 @@ pub fn work_in<T: Send>(
     };
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, inside)?;
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 

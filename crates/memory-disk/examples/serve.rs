@@ -59,10 +59,7 @@ fn run() -> Result<Totals, Box<dyn std::error::Error>> {
         }
     }
     let image = Zeroizing::new(fs::read(image)?);
-    let listeners = Listeners {
-        vmm: UnixListener::bind(&socket)?,
-        updates,
-    };
+    let listeners = Listeners { vmm: UnixListener::bind(&socket)?, updates };
     Ok(serve(listeners, image, &options, |event| {
         let level = if event.is_error() { "error" } else { "info" };
         println!("{level}: {event}");

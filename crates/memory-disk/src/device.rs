@@ -50,9 +50,7 @@ pub fn configuration(disk: &Disk, offset: usize, bytes: usize) -> Option<Vec<u8>
     put(20, &(SECTOR_BYTES as u32).to_le_bytes());
     // Queues: one is enough. A VMM may prepare more.
     put(34, &1_u16.to_le_bytes());
-    space
-        .get(offset..offset.checked_add(bytes)?)
-        .map(<[u8]>::to_vec)
+    space.get(offset..offset.checked_add(bytes)?).map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

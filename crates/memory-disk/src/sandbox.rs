@@ -34,10 +34,8 @@ const CALLS: &[libc::c_long] = &[
 ///
 /// Where the kernel refuses a step. A kernel without Landlock is no error, but said in the answer.
 pub(crate) fn drop_rights() -> Result<Enforced, Error> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| Error {
-        step: "forbid core dumps",
-        reason: errno.to_string(),
-    })?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| Error { step: "forbid core dumps", reason: errno.to_string() })?;
     capabilities::keep_only(CapabilitySet::empty())?;
     confine(&[])
 }
@@ -48,12 +46,7 @@ pub(crate) fn drop_rights() -> Result<Enforced, Error> {
 ///
 /// Where the kernel has no seccomp, or a thread has a filter of its own.
 pub(crate) fn filter_calls() -> Result<(), Error> {
-    let duplicates = [
-        Argument::Equal(libc::F_DUPFD_CLOEXEC as u64),
-        Argument::Equal(libc::F_GETFD as u64),
-    ];
-    Calls::base()?
-        .and(CALLS)
-        .only_with(libc::SYS_fcntl, 1, &duplicates)?
-        .enforce_with_threads()
+    let duplicates =
+        [Argument::Equal(libc::F_DUPFD_CLOEXEC as u64), Argument::Equal(libc::F_GETFD as u64)];
+    Calls::base()?.and(CALLS).only_with(libc::SYS_fcntl, 1, &duplicates)?.enforce_with_threads()
 }

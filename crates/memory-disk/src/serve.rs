@@ -37,11 +37,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            once: None,
-            first_request_within: Duration::from_secs(5),
-            connect_within: None,
-        }
+        Self { once: None, first_request_within: Duration::from_secs(5), connect_within: None }
     }
 }
 
@@ -119,15 +115,10 @@ pub fn serve(
     options: &Options,
     mut log: impl FnMut(&Event),
 ) -> Result<Totals, Error> {
-    let Listeners {
-        vmm: listener,
-        updates,
-    } = listeners.into();
+    let Listeners { vmm: listener, updates } = listeners.into();
     let disk = Disk::new(&image)?;
     drop(image);
-    let updates = updates
-        .map(|listener| Updates::prepare(listener, &disk))
-        .transpose()?;
+    let updates = updates.map(|listener| Updates::prepare(listener, &disk)).transpose()?;
 
     let memory: Memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
     let device = Arc::new(Device::new(disk, memory.clone(), options.once));
@@ -139,9 +130,7 @@ pub fn serve(
     sandbox::filter_calls()?;
     log(&Event::Sandboxed { landlock });
     // Ends with this function, whichever way.
-    let updates = updates
-        .map(|updates| updates.start(Arc::clone(&device)))
-        .transpose()?;
+    let updates = updates.map(|updates| updates.start(Arc::clone(&device))).transpose()?;
 
     wait_for_connection(&listener, options.connect_within)?;
     let mut listener = Listener::from(listener);
@@ -167,8 +156,7 @@ pub fn serve(
     drop(updates);
     let mut state = device.lock();
     state.darken();
-    end.map(|()| state.served)
-        .map_err(|reason| Error::Protocol { reason })
+    end.map(|()| state.served).map_err(|reason| Error::Protocol { reason })
 }
 
 /// Logs events, and darkens the disk when it is time, until the connection ends.
@@ -231,7 +219,5 @@ fn wait_for_connection(listener: &UnixListener, within: Option<Duration>) -> Res
 }
 
 pub(crate) fn unprepared(error: impl std::fmt::Display) -> Error {
-    Error::Prepare {
-        reason: error.to_string(),
-    }
+    Error::Prepare { reason: error.to_string() }
 }

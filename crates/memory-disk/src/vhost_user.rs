@@ -119,15 +119,9 @@ impl Device {
     ) -> MutexGuard<'a, State> {
         match limit {
             Some(limit) => {
-                self.changed
-                    .wait_timeout(state, limit)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0
+                self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
             }
-            None => self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -190,14 +184,8 @@ fn is_blank(memory: &GuestMemoryMmap, queue: &Queue) -> bool {
     let Some(region) = memory.find_region(table) else {
         return false;
     };
-    let start = table
-        .0
-        .saturating_sub(NEIGHBOURHOOD_BYTES)
-        .max(region.start_addr().0);
-    let end = table
-        .0
-        .saturating_add(NEIGHBOURHOOD_BYTES)
-        .min(region.last_addr().0);
+    let start = table.0.saturating_sub(NEIGHBOURHOOD_BYTES).max(region.start_addr().0);
+    let end = table.0.saturating_add(NEIGHBOURHOOD_BYTES).min(region.last_addr().0);
     let mut page = [0; 4096];
     let mut address = start;
     while address < end {
@@ -249,10 +237,7 @@ impl VhostUserBackend for Device {
     }
 
     fn set_config(&self, _offset: u32, _bytes: &[u8]) -> io::Result<()> {
-        Err(io::Error::new(
-            io::ErrorKind::ReadOnlyFilesystem,
-            "the disk is read-only",
-        ))
+        Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the disk is read-only"))
     }
 
     fn update_memory(&self, memory: Memory) -> io::Result<()> {

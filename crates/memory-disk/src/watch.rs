@@ -72,10 +72,7 @@ impl Watch {
                 let waited = now.saturating_duration_since(since);
                 if waited >= options.first_request_within {
                     self.silent = Some(since);
-                    step.events.push(Event::Silent {
-                        waited,
-                        silence: progress.silence(),
-                    });
+                    step.events.push(Event::Silent { waited, silence: progress.silence() });
                 } else {
                     step.wake(options.first_request_within - waited);
                 }
@@ -95,12 +92,9 @@ impl Watch {
             self.complete = true;
             step.events.push(Event::Complete);
         }
-        if let (Some(settle), true, false, Some(last_read)) = (
-            options.once,
-            progress.is_complete,
-            progress.is_dark,
-            progress.last_read,
-        ) {
+        if let (Some(settle), true, false, Some(last_read)) =
+            (options.once, progress.is_complete, progress.is_dark, progress.last_read)
+        {
             let quiet = now.saturating_duration_since(last_read);
             if quiet >= settle {
                 step.darken = true;
@@ -159,11 +153,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn options(once: Option<Duration>) -> Options {
-        Options {
-            once,
-            first_request_within: 5 * SECOND,
-            ..Options::default()
-        }
+        Options { once, first_request_within: 5 * SECOND, ..Options::default() }
     }
 
     #[test]
@@ -176,10 +166,7 @@ mod tests {
         ] {
             let start = Instant::now();
             let mut watch = Watch::default();
-            let mut progress = Progress {
-                has_memory,
-                ..Progress::default()
-            };
+            let mut progress = Progress { has_memory, ..Progress::default() };
             let nothing = watch.step(start, &progress, &options(None));
             assert_eq!(nothing, Step::default(), "nobody came yet");
 
@@ -227,11 +214,7 @@ mod tests {
         let words = Event::Silent { waited, silence };
         assert_eq!(watch.last_words(start + SECOND, &progress), Some(words));
         watch.step(start + 5 * SECOND, &progress, &options(None));
-        assert_eq!(
-            watch.last_words(start + 6 * SECOND, &progress),
-            None,
-            "said before"
-        );
+        assert_eq!(watch.last_words(start + 6 * SECOND, &progress), None, "said before");
         // A VM that ends while its guest starts.
         progress.negotiate(start + 7 * SECOND);
         progress.has_memory = true;
@@ -256,11 +239,7 @@ mod tests {
     fn once_waits_until_reading_has_settled() {
         let start = Instant::now();
         let mut watch = Watch::default();
-        let mut progress = Progress {
-            reads: 1,
-            last_read: Some(start),
-            ..Progress::default()
-        };
+        let mut progress = Progress { reads: 1, last_read: Some(start), ..Progress::default() };
         let once = options(Some(3 * SECOND));
         let step = watch.step(start + 60 * SECOND, &progress, &once);
         assert!(!step.darken, "not everything was read");
@@ -286,12 +265,8 @@ mod tests {
     fn new_content_is_waited_for_as_the_first_was() {
         let start = Instant::now();
         let mut watch = Watch::default();
-        let mut progress = Progress {
-            reads: 1,
-            last_read: Some(start),
-            is_complete: true,
-            ..Progress::default()
-        };
+        let mut progress =
+            Progress { reads: 1, last_read: Some(start), is_complete: true, ..Progress::default() };
         let once = options(Some(3 * SECOND));
         watch.step(start + SECOND, &progress, &once);
         progress.updates = 1;
@@ -309,12 +284,8 @@ mod tests {
     #[test]
     fn without_once_the_disk_stays() {
         let start = Instant::now();
-        let progress = Progress {
-            reads: 1,
-            last_read: Some(start),
-            is_complete: true,
-            ..Progress::default()
-        };
+        let progress =
+            Progress { reads: 1, last_read: Some(start), is_complete: true, ..Progress::default() };
         let step = Watch::default().step(start + 3600 * SECOND, &progress, &options(None));
         assert!(!step.darken);
         assert_eq!(step.events, [Event::FirstRead, Event::Complete]);

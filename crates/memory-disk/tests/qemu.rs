@@ -1,9 +1,5 @@
 //! The disk in a real VM: QEMU's vhost-user front end and Linux's driver.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "test code outside of test functions"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code outside of test functions")]
 
 use crate::support;
 
@@ -68,11 +64,8 @@ fn a_guest_reads_the_exact_bytes_and_cannot_write() {
 #[test]
 fn a_guest_with_bounce_buffers_reads_it_too() {
     let mut disk = Disk::serve(&image(BYTES), &[]);
-    let shape = Shape {
-        device: ",iommu_platform=on,disable-legacy=on",
-        kernel: "swiotlb=force",
-        ..SHARED
-    };
+    let shape =
+        Shape { device: ",iommu_platform=on,disable-legacy=on", kernel: "swiotlb=force", ..SHARED };
     let Some(mut guest) = Guest::boot(&mut disk, shape, READ_ALL) else {
         return;
     };
@@ -86,14 +79,8 @@ fn a_guest_with_bounce_buffers_reads_it_too() {
 #[test]
 fn memory_that_is_not_or_cannot_be_shared_is_told_instead_of_hanging_silently() {
     for (memory, reason) in [
-        (
-            "memory-backend-memfd,share=off",
-            "the guest's memory looks empty from here",
-        ),
-        (
-            "memory-backend-ram,share=on",
-            "the VMM handed over no guest memory",
-        ),
+        ("memory-backend-memfd,share=off", "the guest's memory looks empty from here"),
+        ("memory-backend-ram,share=on", "the VMM handed over no guest memory"),
     ] {
         let mut disk = Disk::serve(&image(BYTES), &["--first-request", "2"]);
         let shape = Shape { memory, ..SHARED };
@@ -184,20 +171,14 @@ fn a_running_guest_sees_new_content_without_its_page_cache() {
             console = guest.wait_for("@@ content");
         }
         // The line may still be on its way; the guest has the bytes.
-        let next: Vec<u8> = image(BYTES)
-            .iter()
-            .map(|byte| byte.wrapping_add(turn))
-            .collect();
+        let next: Vec<u8> = image(BYTES).iter().map(|byte| byte.wrapping_add(turn)).collect();
         let client = Client::greet(disk.updates()).unwrap();
         assert_eq!(client.capacity(), BYTES);
         assert!(client.send(&next).unwrap());
         contents.push(next);
     }
     let console = guest.ended();
-    let expected: Vec<String> = contents
-        .iter()
-        .map(|content| hex::encode(content))
-        .collect();
+    let expected: Vec<String> = contents.iter().map(|content| hex::encode(content)).collect();
     assert!(marked(&console, "content") == expected, "{console}");
     let updated = "info: the disk has new content\n";
     let output = disk.ended_after(updated);

@@ -1,9 +1,5 @@
 //! The sandbox is in force before a VMM's first byte is read, for every thread.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "test code outside of test functions"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code outside of test functions")]
 
 use crate::support;
 
@@ -18,10 +14,8 @@ use support::{Disk, LIMIT, image};
 fn nothing_can_be_opened_connected_or_run() {
     let mut disk = Disk::serve(&image(1024), &["--escape"]);
     let output = disk.wait_for("escape: older thread: run a program");
-    let tries: Vec<&str> = output
-        .lines()
-        .filter_map(|line| line.strip_prefix("escape: "))
-        .collect();
+    let tries: Vec<&str> =
+        output.lines().filter_map(|line| line.strip_prefix("escape: ")).collect();
     assert_eq!(tries.len(), 20, "{output}");
     for line in tries {
         assert!(line.ends_with("PermissionDenied"), "{line}");

@@ -1,9 +1,5 @@
 //! New content through the socket beside the VMM's; the guest's view of it is in `qemu.rs`.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "test code outside of test functions"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code outside of test functions")]
 
 use crate::support;
 
@@ -35,10 +31,7 @@ fn disk(options: &[&str]) -> (Disk, UnixStream) {
 
 /// Sends `content`; says whether it was new.
 fn update(disk: &Disk, content: &[u8]) -> bool {
-    Client::greet(disk.updates())
-        .unwrap()
-        .send(content)
-        .unwrap()
+    Client::greet(disk.updates()).unwrap().send(content).unwrap()
 }
 
 #[test]
@@ -147,10 +140,7 @@ fn privileged_somebody_else_is_not_greeted() {
     let program = folder.join("test");
     // Another process copies: a child that a neighbour has just forked has all our descriptors
     // until its `exec`, and what somebody has open for writing cannot be executed.
-    let copied = Command::new("cp")
-        .arg(std::env::current_exe().unwrap())
-        .arg(&program)
-        .status();
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     for (path, mode) in [(&folder, 0o755), (&socket, 0o777), (&program, 0o755)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

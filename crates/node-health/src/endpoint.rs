@@ -28,9 +28,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// [`Error::Listen`].
 pub fn health(address: SocketAddr, status: &Status, detail: Detail) -> Result<Server, Error> {
     let status = status.clone();
-    Server::start("health checks", address, move |path| {
-        answer(&status, detail, path)
-    })
+    Server::start("health checks", address, move |path| answer(&status, detail, path))
 }
 
 fn answer(status: &Status, detail: Detail, path: &str) -> Answer {
@@ -58,10 +56,7 @@ pub fn metrics(address: SocketAddr, status: &Status) -> Result<Server, Error> {
     Server::start("metrics", address, move |path| match path {
         "/metrics" => {
             let ready = status.readiness() == Readiness::Ready;
-            Answer {
-                content_type: OPEN_METRICS,
-                ..Answer::ok(status.numbers().text(ready))
-            }
+            Answer { content_type: OPEN_METRICS, ..Answer::ok(status.numbers().text(ready)) }
         }
         _ => Answer::not_found("only /metrics is here\n"),
     })

@@ -56,11 +56,7 @@ impl Answer {
     }
 
     fn of(status: &'static str, text: String) -> Self {
-        Self {
-            status,
-            content_type: "text/plain; charset=utf-8",
-            text,
-        }
+        Self { status, content_type: "text/plain; charset=utf-8", text }
     }
 }
 
@@ -92,17 +88,9 @@ impl Server {
             let stopped = stop.clone();
             let work = move || serve(&listener, &stopped, &answer);
             let thread = thread::Builder::new().name(what.into()).spawn(work)?;
-            Ok(Self {
-                address,
-                stop,
-                thread: Some(thread),
-            })
+            Ok(Self { address, stop, thread: Some(thread) })
         };
-        start().map_err(|source| Error::Listen {
-            what,
-            address,
-            source,
-        })
+        start().map_err(|source| Error::Listen { what, address, source })
     }
 
     /// The address that is listened on.
@@ -130,10 +118,8 @@ fn serve(listener: &TcpListener, stop: &OwnedFd, answer: &impl Fn(&str) -> Answe
             let left = oldest.deadline.saturating_duration_since(Instant::now());
             Timespec::try_from(left).ok()
         });
-        let mut waiting = vec![
-            PollFd::new(stop, PollFlags::IN),
-            PollFd::new(listener, PollFlags::IN),
-        ];
+        let mut waiting =
+            vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
         let streams = clients.iter().map(|client| &client.stream);
         waiting.extend(streams.map(|stream| PollFd::new(stream, PollFlags::IN)));
         if poll(&mut waiting, limit.as_ref()).is_err() {
@@ -233,16 +219,8 @@ fn response(request: &[u8], answer: &impl Fn(&str) -> Answer) -> String {
             (Answer::of("400 Bad Request", text), false)
         }
     };
-    let Answer {
-        status,
-        content_type,
-        text,
-    } = answer;
-    let allow = if status.starts_with("405") {
-        "Allow: GET, HEAD\r\n"
-    } else {
-        ""
-    };
+    let Answer { status, content_type, text } = answer;
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
     let length = text.len();
     let text = if head_only { String::new() } else { text };
     format!(
@@ -308,9 +286,8 @@ mod tests {
     #[test]
     fn silent_and_talkative_clients_do_not_keep_others_out() {
         let server = server();
-        let mut silent: Vec<_> = (0..2 * MAX_CLIENTS)
-            .map(|_| TcpStream::connect(server.address()).unwrap())
-            .collect();
+        let mut silent: Vec<_> =
+            (0..2 * MAX_CLIENTS).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
         // The oldest had to make room: its connection ends, without an answer.
         assert_eq!(silent[0].read(&mut [0; 16]).unwrap_or(0), 0);
         let long = "x".repeat(MAX_REQUEST_BYTES);

@@ -141,12 +141,7 @@ impl Numbers {
         let help = "Disks of living sandboxes that were changed";
         count(registry, "sandbox_updates", help, self.updated);
         let help = "Attempts to change one that failed";
-        count(
-            registry,
-            "sandbox_update_failures",
-            help,
-            self.update_failures,
-        );
+        count(registry, "sandbox_update_failures", help, self.update_failures);
         let help = "Sandboxes that are gone and whose files were removed";
         count(registry, "swept_sandboxes", help, self.swept);
     }
@@ -158,18 +153,12 @@ impl Numbers {
             vec![("set", set.clone()), ("provider", plugin.clone())]
         };
         for (key, provider) in providers() {
-            took.get_or_create(&labels(key))
-                .set(provider.took.as_secs_f64());
+            took.get_or_create(&labels(key)).set(provider.took.as_secs_f64());
         }
         let help = "How long the set's credential providers took, all at once, when this one was asked last";
         registry.register_with_unit("provider_duration", help, Unit::Seconds, took);
         let answers = providers().map(|(key, found)| (labels(key), found.answers));
-        counts(
-            registry,
-            "provider_answers",
-            "Answers of the credential provider",
-            answers,
-        );
+        counts(registry, "provider_answers", "Answers of the credential provider", answers);
         let failures = providers().map(|(key, found)| (labels(key), found.failures));
         let help = "Times that the credential provider gave no answer";
         counts(registry, "provider_failures", help, failures);
@@ -212,11 +201,7 @@ mod tests {
     #[test]
     fn every_number_has_its_line() {
         let key = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-        let set = SetNumbers {
-            document: "node-error",
-            changed: Some(1.5),
-            enabled: true,
-        };
+        let set = SetNumbers { document: "node-error", changed: Some(1.5), enabled: true };
         let numbers = Numbers {
             passes: 3,
             problems: 2,
@@ -228,11 +213,7 @@ mod tests {
             refused: [("a \"quoted\"\ncause".into(), 6)].into(),
             providers: [(
                 key("default", "ecr"),
-                ProviderNumbers {
-                    answers: 8,
-                    failures: 9,
-                    took: Duration::from_millis(250),
-                },
+                ProviderNumbers { answers: 8, failures: 9, took: Duration::from_millis(250) },
             )]
             .into(),
             root_expiry: [(key("default", "a.corp"), 1_800_000_000)].into(),

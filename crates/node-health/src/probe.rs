@@ -133,10 +133,9 @@ fn put(mut client: UnixStream, question: Question, patience: Duration) -> io::Re
     let mut answer = String::new();
     client.take(MAX_ANSWER_BYTES).read_to_string(&mut answer)?;
     match answer.split_at_checked(1) {
-        Some((verdict @ ("+" | "-"), reason)) => Ok(Verdict {
-            good: verdict == "+",
-            reason: reason.into(),
-        }),
+        Some((verdict @ ("+" | "-"), reason)) => {
+            Ok(Verdict { good: verdict == "+", reason: reason.into() })
+        }
         _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
@@ -173,20 +172,11 @@ mod tests {
         ));
         let early = ask(&name, Question::Ready, long);
         assert!(!early.good && early.reason.starts_with("starting"));
-        status.note(
-            vec!["the secret kata/x has not arrived".into()],
-            Numbers::default(),
-        );
-        assert!(
-            waiting.join().unwrap().good,
-            "it started, whatever it found"
-        );
+        status.note(vec!["the secret kata/x has not arrived".into()], Numbers::default());
+        assert!(waiting.join().unwrap().good, "it started, whatever it found");
         assert_eq!(
             ask(&name, Question::Ready, long),
-            Verdict {
-                good: false,
-                reason: "the secret kata/x has not arrived\n".into()
-            }
+            Verdict { good: false, reason: "the secret kata/x has not arrived\n".into() }
         );
         status.note(Vec::new(), Numbers::default());
         assert!(ask(&name, Question::Ready, long).good);

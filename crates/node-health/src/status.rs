@@ -87,11 +87,7 @@ impl Status {
 
     /// Notes that a pass ended, what it found wrong, and what it counted.
     pub fn note(&self, problems: Vec<String>, numbers: Numbers) {
-        *self.known() = Known {
-            last_pass: Instant::now(),
-            problems: Some(problems),
-            numbers,
-        };
+        *self.known() = Known { last_pass: Instant::now(), problems: Some(problems), numbers };
         self.0.changed.notify_all();
     }
 

@@ -13,10 +13,8 @@ fn asked() -> Vec<(String, BTreeSet<String>)> {
     let alerts = ALERTS.split("\n- alert: ").skip(1);
     let of = |alert: &str| {
         let name = alert.split("kata_configdev_").nth(1).unwrap();
-        let name: String = name
-            .chars()
-            .take_while(|char| char.is_ascii_lowercase() || *char == '_')
-            .collect();
+        let name: String =
+            name.chars().take_while(|char| char.is_ascii_lowercase() || *char == '_').collect();
         let labels = alert.split("$labels.").skip(1).map(|rest| {
             let end = rest.find(|char: char| !char.is_ascii_lowercase()).unwrap();
             rest[..end].to_owned()
@@ -31,11 +29,7 @@ fn asked() -> Vec<(String, BTreeSet<String>)> {
 #[test]
 fn every_alert_asks_for_a_number_with_its_labels() {
     let key = |one: &str, other: &str| (one.to_owned(), other.to_owned());
-    let set = SetNumbers {
-        document: "node-error",
-        changed: Some(1.0),
-        enabled: false,
-    };
+    let set = SetNumbers { document: "node-error", changed: Some(1.0), enabled: false };
     let numbers = Numbers {
         sets: [("default".into(), set)].into(),
         sandboxes: [(("default".into(), "behind"), 1)].into(),

@@ -34,11 +34,7 @@ pub(crate) fn nothing_yet() -> Zeroizing<Vec<u8>> {
 
 /// The document of a required set whose secrets `missing` have not come.
 pub(crate) fn refusal(missing: &[String]) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(
-        NodeError::new(&sentence(missing))
-            .to_document()
-            .into_bytes(),
-    )
+    Zeroizing::new(NodeError::new(&sentence(missing)).to_document().into_bytes())
 }
 
 /// The document of a set one of whose secrets cannot be used, where there was none before.
@@ -92,9 +88,6 @@ pub(crate) fn awaited(what: &str, name: &str, reason: &str) -> String {
 pub(crate) fn sentence(names: &[String]) -> String {
     match names {
         [one] => format!("the secret {one} has not arrived on this node"),
-        names => format!(
-            "the secrets {} have not arrived on this node",
-            names.join(", ")
-        ),
+        names => format!("the secrets {} have not arrived on this node", names.join(", ")),
     }
 }

@@ -56,9 +56,7 @@ fn read_secret(directory: &Path) -> Result<Values, (PathBuf, io::Error)> {
             continue;
         }
         if values.len() == MAX_FILES {
-            return Err(at(io::Error::other(format!(
-                "it has more than {MAX_FILES} values"
-            ))));
+            return Err(at(io::Error::other(format!("it has more than {MAX_FILES} values"))));
         }
         let value = read_file(&path, MAX_VALUE_BYTES).map_err(|error| (path, error))?;
         values.extend(value.map(|value| (name, value)));

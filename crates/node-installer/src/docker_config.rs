@@ -64,12 +64,7 @@ pub(crate) fn unusable(input: &Input, widening: Widening) -> Option<String> {
     let (offers, findings) = offers(std::slice::from_ref(input), widening);
     let worst = findings.iter().max_by_key(|finding| finding.loss)?;
     let is_unusable = offers.is_empty() && !input.config.entries.is_empty();
-    is_unusable.then(|| {
-        format!(
-            "none of its entries can be used: {}: {}",
-            worst.key, worst.text
-        )
-    })
+    is_unusable.then(|| format!("none of its entries can be used: {}: {}", worst.key, worst.text))
 }
 
 type Text = (PathBuf, Zeroizing<Vec<u8>>);
@@ -125,14 +120,8 @@ mod tests {
         for (text, rule) in [
             ("hunter2", "it is not JSON: line 1"),
             ("{\"hunter2\":", "it is not JSON: line 1"),
-            (
-                r#"{"auths":{"a.corp":{"auth":["hunter2"]}}}"#,
-                "of another type",
-            ),
-            (
-                r#"{"apiVersion":"v1","kind":"Secret","hunter2":{}}"#,
-                "it is a manifest",
-            ),
+            (r#"{"auths":{"a.corp":{"auth":["hunter2"]}}}"#, "of another type"),
+            (r#"{"apiVersion":"v1","kind":"Secret","hunter2":{}}"#, "it is a manifest"),
             ("[\"hunter2\"]", "of another type"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();

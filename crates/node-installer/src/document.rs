@@ -197,11 +197,7 @@ impl<'s> DocumentMaker<'s> {
         let set = self.name.to_owned();
         let place = |path: PathBuf| self.source.place_of(&path);
         self.problems.push(match fault {
-            Fault::Unreadable(path, source) => Error::Secret {
-                set,
-                place: place(path),
-                source,
-            },
+            Fault::Unreadable(path, source) => Error::Secret { set, place: place(path), source },
             Fault::Unacceptable(path, rule) => Error::Unusable {
                 what: "docker configuration",
                 set,
@@ -350,15 +346,9 @@ impl<'s> DocumentMaker<'s> {
             }
         }
         let is_told = |warning: &&Warning| {
-            told.iter()
-                .any(|known| known.key == warning.key && known.effect == warning.effect)
+            told.iter().any(|known| known.key == warning.key && known.effect == warning.effect)
         };
-        for warning in merged
-            .warnings
-            .iter()
-            .filter(|warning| !is_told(warning))
-            .take(MAX_LOGGED)
-        {
+        for warning in merged.warnings.iter().filter(|warning| !is_told(warning)).take(MAX_LOGGED) {
             self.warn("combined document", warning);
         }
     }
@@ -369,12 +359,7 @@ impl<'s> DocumentMaker<'s> {
     }
 
     fn find(&mut self, source: impl Display, key: &str, loss: Loss, text: String) {
-        self.findings.push(Finding {
-            source: source.to_string(),
-            key: key.to_owned(),
-            loss,
-            text,
-        });
+        self.findings.push(Finding { source: source.to_string(), key: key.to_owned(), loss, text });
     }
 
     /// Whether an earlier document stays where this one is unusable.
@@ -421,10 +406,8 @@ impl<'s> DocumentMaker<'s> {
             }
         };
         let about = format!("secrets of the set {}", self.name);
-        let (notes, losses): (Vec<_>, Vec<_>) = self
-            .findings
-            .iter()
-            .partition(|finding| finding.loss == Loss::Note);
+        let (notes, losses): (Vec<_>, Vec<_>) =
+            self.findings.iter().partition(|finding| finding.loss == Loss::Note);
         self.warnings.extend(lines(&about, &losses));
         MadeDocument {
             document,

@@ -108,18 +108,12 @@ mod tests {
                 without("# ours\n[hypervisor.qemu]\n# theirs\nmemory = 1\n"),
             ),
             (format!("hypervisor.qemu.{path}"), without("")),
-            (
-                format!("[hypervisor]\nqemu = {{ {path} }}\n"),
-                without("[hypervisor]\n"),
-            ),
+            (format!("[hypervisor]\nqemu = {{ {path} }}\n"), without("[hypervisor]\n")),
             (
                 "[hypervisor.qemu]\npath = \"\"\"\n/opt/p/x/bin/kata-configdev-qemu\"\"\"\n".into(),
                 DropIn::Unclear,
             ),
-            (
-                "[hypervisor.qemu]\npath = \"/usr/bin/qemu\"\n".into(),
-                DropIn::Harmless,
-            ),
+            ("[hypervisor.qemu]\npath = \"/usr/bin/qemu\"\n".into(), DropIn::Harmless),
             (
                 "[hypervisor.qemu]\npath = \"/opt/q/bin/kata-configdev-qemu\"\n".into(),
                 DropIn::Harmless,
@@ -127,11 +121,7 @@ mod tests {
             ("# changed\n".into(), DropIn::Harmless),
             (format!("[hypervisor.qemu\n{path}\n"), DropIn::Harmless),
         ] {
-            assert_eq!(
-                without_wrapper(text.as_bytes(), &prefixes, &|_| false),
-                expected,
-                "{text}"
-            );
+            assert_eq!(without_wrapper(text.as_bytes(), &prefixes, &|_| false), expected, "{text}");
         }
     }
 
@@ -155,10 +145,7 @@ mod tests {
         assert_eq!(kept, b"# comment\nqemu = \"/q\" # why\n");
         assert_eq!(without_document(&kept).unwrap(), kept);
         let table = "[qemu]\ndefault = \"/q\"\n";
-        assert_eq!(
-            without_document(table.as_bytes()).unwrap(),
-            table.as_bytes()
-        );
+        assert_eq!(without_document(table.as_bytes()).unwrap(), table.as_bytes());
         assert_eq!(without_document(b"document = "), None);
         assert_eq!(without_document(b"\xff"), None);
     }

@@ -139,14 +139,8 @@ mod tests {
         // A directory of the node that only looks like it.
         for (root, point) in [
             ("io.containerd.grpc.v1.cri/sandboxes/ID/hostname", "/host/x"),
-            (
-                "io.containerd.grpc.v1.cri/sandboxes/x/hostname",
-                "/etc/hostname",
-            ),
-            (
-                "io.containerd.grpc.v1.cri/sandboxes/ID/other",
-                "/etc/hostname",
-            ),
+            ("io.containerd.grpc.v1.cri/sandboxes/x/hostname", "/etc/hostname"),
+            ("io.containerd.grpc.v1.cri/sandboxes/ID/other", "/etc/hostname"),
             ("overlay-containers/ID/x/hostname", "/etc/hostname"),
         ] {
             let line = format!("1 2 8:1 /var/{root} {point} rw - ext4 x rw");

@@ -395,10 +395,7 @@ impl Error {
         match self {
             // A file where a directory should be; or a rule of ours, such as a file's length.
             Self::Secret { source, .. }
-                if matches!(
-                    source.kind(),
-                    io::ErrorKind::NotADirectory | io::ErrorKind::Other
-                ) =>
+                if matches!(source.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::Other) =>
             {
                 exit::DATA
             }
@@ -486,10 +483,7 @@ impl Error {
             | Self::DockerConfigPath { .. }
             | Self::Watch(_) => return lines,
         };
-        lines.extend(
-            more.lines()
-                .map(|line| format!("document of the set {set}: {line}")),
-        );
+        lines.extend(more.lines().map(|line| format!("document of the set {set}: {line}")));
         lines
     }
 }
@@ -509,11 +503,7 @@ fn listed(paths: &[HostPath]) -> String {
 }
 
 fn at_line(line: usize) -> String {
-    if line == 0 {
-        String::new()
-    } else {
-        format!(" at line {line}")
-    }
+    if line == 0 { String::new() } else { format!(" at line {line}") }
 }
 
 fn consequence(kept: bool) -> &'static str {

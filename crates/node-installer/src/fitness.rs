@@ -52,11 +52,7 @@ impl Fitness {
             warnings: Vec::new(),
             has_handlers: survey.seen.unseen.is_empty()
                 && survey.seen.failed.is_empty()
-                && !survey
-                    .seen
-                    .findings
-                    .iter()
-                    .any(|it| it.id == "handler-empty"),
+                && !survey.seen.findings.iter().any(|it| it.id == "handler-empty"),
             is_partial: false,
             is_refused: false,
         };
@@ -231,11 +227,7 @@ fn read(node: &Node, options: &Options, set: &Set, text: &str) -> Result<Meaning
 }
 
 fn on_node((path, text, metadata): &OnNode) -> SettingsFile<'_> {
-    SettingsFile {
-        path: path.as_str().into(),
-        text,
-        metadata: Some(metadata.clone()),
-    }
+    SettingsFile { path: path.as_str().into(), text, metadata: Some(metadata.clone()) }
 }
 
 /// The drop-ins beside the settings of `set`, each with its text or with why it has none.

@@ -106,9 +106,7 @@ impl Group<'_> {
             if !(self.is_name)(name) {
                 return Err(format!("{key}.{:?}: {}", printable(name), self.rule));
             }
-            source
-                .require_consistent()
-                .map_err(|rule| format!("{key}.{name:?}.{rule}"))?;
+            source.require_consistent().map_err(|rule| format!("{key}.{name:?}.{rule}"))?;
         }
         Ok(())
     }
@@ -158,11 +156,7 @@ impl Group<'_> {
             }
         }
         sources.retain(|_, source| source.has_secrets());
-        Ok(Found {
-            sources,
-            strange,
-            is_awaited,
-        })
+        Ok(Found { sources, strange, is_awaited })
     }
 }
 
@@ -183,10 +177,7 @@ fn keys_of(directory: &Path) -> io::Result<Vec<String>> {
             continue;
         }
         if keys.len() == 2 * MAX_DOCUMENTS {
-            return Err(io::Error::other(format!(
-                "more than {} keys",
-                2 * MAX_DOCUMENTS
-            )));
+            return Err(io::Error::other(format!("more than {} keys", 2 * MAX_DOCUMENTS)));
         }
         keys.push(name);
     }
@@ -256,13 +247,7 @@ mod tests {
         let mounted = tempfile::tempdir().unwrap();
         let at = mounted.path();
         let set = set(&format!("namespaces-secret = {:?}\n", at.join("none")));
-        assert!(
-            set.namespace_group()
-                .found(&set)
-                .unwrap()
-                .sources
-                .is_empty()
-        );
+        assert!(set.namespace_group().found(&set).unwrap().sources.is_empty());
         for index in 0..=MAX_DOCUMENTS {
             std::fs::write(at.join(format!("n{index}.toml")), "").unwrap();
         }

@@ -36,10 +36,7 @@ impl HostPath {
         if text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
             return Err("has a character that means something in a pattern");
         }
-        let parts: Vec<&str> = relative
-            .split('/')
-            .filter(|part| !part.is_empty())
-            .collect();
+        let parts: Vec<&str> = relative.split('/').filter(|part| !part.is_empty()).collect();
         if parts.iter().any(|part| [".", ".."].contains(part)) {
             return Err("has \".\" or \"..\" in it");
         }
@@ -118,9 +115,7 @@ mod tests {
             assert_eq!(HostPath::parse(text).unwrap().as_str(), path);
         }
         let long = format!("/{}", "a".repeat(MAX_PATH_BYTES));
-        for text in [
-            "", "a", "a/b", "/", "//", "/.", "/a/../b", "/a/./b", "/a\nb", &long,
-        ] {
+        for text in ["", "a", "a/b", "/", "//", "/.", "/a/../b", "/a/./b", "/a\nb", &long] {
             HostPath::parse(text).unwrap_err();
         }
     }

@@ -126,10 +126,7 @@ impl Survey {
                     survey.guest_pulls &= handler.forces_guest_pull();
                     let fate = survey.start(&handler, set.needs_qemu_of_kata());
                     survey.fates.insert(path.clone(), fate);
-                    survey
-                        .seen
-                        .findings
-                        .extend(handler.findings(DROP_IN, &wrapper));
+                    survey.seen.findings.extend(handler.findings(DROP_IN, &wrapper));
                     continue;
                 }
                 Ok(None) => survey.seen.unseen.push(path.clone()),

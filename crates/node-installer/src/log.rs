@@ -15,10 +15,8 @@ pub enum Format {
 
 /// Starts logging for the whole process; does nothing if somebody did already.
 pub fn start(format: Format) {
-    let lines = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_ansi(false);
+    let lines =
+        tracing_subscriber::fmt().with_writer(io::stderr).with_target(false).with_ansi(false);
     // An error only says that there is a subscriber, whose choices then hold.
     let _ = match format {
         Format::Text => lines.try_init(),

@@ -185,10 +185,7 @@ impl Manifest {
                     known.sha256.extend(new);
                 }
                 // Nobody knows yet which set needs it.
-                None => self.listed.files.push(Entry {
-                    set: None,
-                    ..entry.clone()
-                }),
+                None => self.listed.files.push(Entry { set: None, ..entry.clone() }),
             }
         }
         // In front: they may be above those of this list, which go first.
@@ -354,18 +351,13 @@ fn text(prefix: &HostPath, directory: &Directory) -> Result<Option<Zeroizing<Vec
     let Some((text, metadata)) = read else {
         return Ok(None);
     };
-    require_administered(&metadata).map_err(|fault| Error::Untrusted {
-        path: prefix.join(NAME).into(),
-        fault,
-    })?;
+    require_administered(&metadata)
+        .map_err(|fault| Error::Untrusted { path: prefix.join(NAME).into(), fault })?;
     Ok(Some(text))
 }
 
 fn unusable(prefix: &HostPath, reason: String) -> Error {
-    Error::Manifest {
-        path: prefix.join(NAME),
-        reason,
-    }
+    Error::Manifest { path: prefix.join(NAME), reason }
 }
 
 /// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
@@ -378,6 +370,5 @@ pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
         newer::parse(&text).ok().map(|(listed, _)| listed)
     });
     let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);
-    ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path))
-        .collect()
+    ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path)).collect()
 }

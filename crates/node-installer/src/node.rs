@@ -70,22 +70,13 @@ pub(crate) struct FileState {
 
 impl Node {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let root = Root::open(path).map_err(|source| Error::Host {
-            path: path.into(),
-            source,
-        })?;
-        Ok(Self {
-            root,
-            is_read_only: false,
-        })
+        let root = Root::open(path).map_err(|source| Error::Host { path: path.into(), source })?;
+        Ok(Self { root, is_read_only: false })
     }
 
     /// The same node, on which everything that would be written, made or removed stays as it is.
     pub(crate) fn read_only(self) -> Self {
-        Self {
-            is_read_only: true,
-            ..self
-        }
+        Self { is_read_only: true, ..self }
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
@@ -104,10 +95,8 @@ impl Node {
         path: &HostPath,
     ) -> Result<Option<Directory>, Error> {
         let judge = |shown: &str, metadata: &Metadata| {
-            require_kept(metadata).map_err(|fault| Error::Untrusted {
-                path: shown.to_owned(),
-                fault,
-            })
+            require_kept(metadata)
+                .map_err(|fault| Error::Untrusted { path: shown.to_owned(), fault })
         };
         let root = self.root.open_file(".", OFlags::RDONLY | OFlags::DIRECTORY);
         let root = root.and_then(|root| root.metadata());
@@ -124,26 +113,18 @@ impl Node {
         // deleted since.
         let mut last = None;
         for part in path.chain() {
-            let opened = self
-                .root
-                .open_file(part.relative(), OFlags::RDONLY | OFlags::DIRECTORY);
+            let opened = self.root.open_file(part.relative(), OFlags::RDONLY | OFlags::DIRECTORY);
             let file = match opened {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(source) => return Err(failed("open", &part, source)),
             };
-            let metadata = file
-                .metadata()
-                .map_err(|source| failed("open", &part, source))?;
+            let metadata = file.metadata().map_err(|source| failed("open", &part, source))?;
             if metadata.nlink() == 0 {
                 return Err(Error::DirectoryDeleted { path: part });
             }
             judge(&part, &metadata)?;
-            last = Some(Directory {
-                file,
-                path: part,
-                is_read_only: self.is_read_only,
-            });
+            last = Some(Directory { file, path: part, is_read_only: self.is_read_only });
         }
         Ok(last)
     }
@@ -181,12 +162,8 @@ impl Node {
             let above = self.root.open_file(above, flags)?;
             mkdirat(&above, name, Mode::from_raw_mode(mode))?;
             // The mode at creation passed the umask.
-            let directory = openat(
-                &above,
-                name,
-                flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                Mode::empty(),
-            )?;
+            let directory =
+                openat(&above, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
             Ok(fchmod(&directory, Mode::from_raw_mode(mode))?)
         };
         make().map_err(|source| failed("make the directory", path, source))
@@ -223,9 +200,7 @@ impl Node {
         let (above, name) = path.split();
         let above = above.as_ref().map_or(Path::new("."), HostPath::relative);
         let remove = || -> io::Result<()> {
-            let above = self
-                .root
-                .open_file(above, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let above = self.root.open_file(above, OFlags::RDONLY | OFlags::DIRECTORY)?;
             Ok(unlinkat(&above, name, AtFlags::REMOVEDIR)?)
         };
         let Err(source) = remove() else {
@@ -452,11 +427,7 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
 }
 
 fn failed(action: &'static str, path: &HostPath, source: io::Error) -> Error {
-    Error::Node {
-        action,
-        path: path.clone(),
-        source,
-    }
+    Error::Node { action, path: path.clone(), source }
 }
 
 #[cfg(test)]
@@ -475,35 +446,18 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         symlink(outside.path(), host.path().join("link")).unwrap();
         let node = Node::open(host.path()).unwrap();
-        let error = node
-            .make_directory(&path("/link/below"), 0o755, &mut vec![])
-            .unwrap_err();
+        let error = node.make_directory(&path("/link/below"), 0o755, &mut vec![]).unwrap_err();
         assert!(matches!(error, Error::Node { .. }), "{error}");
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
 
-        let directory = node
-            .make_directory(&path("/real"), 0o700, &mut vec![])
-            .unwrap()
-            .unwrap();
+        let directory = node.make_directory(&path("/real"), 0o700, &mut vec![]).unwrap().unwrap();
         std::fs::write(outside.path().join("victim"), "untouched").unwrap();
         for name in ["file", ".file.unfinished"] {
-            symlink(
-                outside.path().join("victim"),
-                host.path().join("real").join(name),
-            )
-            .unwrap();
+            symlink(outside.path().join("victim"), host.path().join("real").join(name)).unwrap();
         }
-        assert!(matches!(
-            directory.find("file").unwrap(),
-            DirectoryEntry::Foreign
-        ));
-        directory
-            .replace("file", &directory, b"new", 0o600)
-            .unwrap();
-        assert_eq!(
-            std::fs::read(outside.path().join("victim")).unwrap(),
-            b"untouched"
-        );
+        assert!(matches!(directory.find("file").unwrap(), DirectoryEntry::Foreign));
+        directory.replace("file", &directory, b"new", 0o600).unwrap();
+        assert_eq!(std::fs::read(outside.path().join("victim")).unwrap(), b"untouched");
         assert!(!host.path().join("real/file").is_symlink());
     }
 
@@ -512,8 +466,7 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         let node = Node::open(host.path()).unwrap();
         let mut made = vec![];
-        node.make_directory(&path("/a/b/c"), 0o700, &mut made)
-            .unwrap();
+        node.make_directory(&path("/a/b/c"), 0o700, &mut made).unwrap();
         assert_eq!(made, [path("/a"), path("/a/b"), path("/a/b/c")]);
         let mode = |of: &str| host.path().join(of).metadata().unwrap().mode() & 0o7777;
         assert_eq!((mode("a/b"), mode("a/b/c")), (0o755, 0o700));

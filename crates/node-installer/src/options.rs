@@ -196,10 +196,7 @@ impl Options {
     pub fn load(path: &Path, rules: Rules) -> Result<Self, Error> {
         let text = read_path(path, MAX_OPTIONS_BYTES).map_err(|error| match error {
             ReadError::TooLong { .. } => Error::OptionsLength { path: path.into() },
-            other => Error::OptionsFile {
-                path: path.into(),
-                source: other.into(),
-            },
+            other => Error::OptionsFile { path: path.into(), source: other.into() },
         })?;
         Self::parse(&text, rules)
     }
@@ -218,15 +215,11 @@ impl Options {
             rule: "not UTF-8".into(),
         })?;
         let mut options: Self = toml::from_str(text).map_err(|error| Error::OptionsText {
-            line: error
-                .span()
-                .map_or(0, |span| line_of(text.as_bytes(), span.start)),
+            line: error.span().map_or(0, |span| line_of(text.as_bytes(), span.start)),
             rule: corrected(error.message()).into_owned(),
         })?;
         options.rules = rules;
-        options
-            .require_consistent()
-            .map_err(|rule| Error::OptionsText { line: 0, rule })?;
+        options.require_consistent().map_err(|rule| Error::OptionsText { line: 0, rule })?;
         Ok(options)
     }
 
@@ -251,11 +244,10 @@ impl Options {
     pub fn add_docker_configs(&mut self, paths: &[PathBuf]) -> Result<(), Error> {
         for (name, set) in &mut self.sets {
             set.docker_configs.extend_from_slice(paths);
-            set.require_consistent(name)
-                .map_err(|rule| Error::OptionsText {
-                    line: 0,
-                    rule: format!("sets.{name:?}.{rule}"),
-                })?;
+            set.require_consistent(name).map_err(|rule| Error::OptionsText {
+                line: 0,
+                rule: format!("sets.{name:?}.{rule}"),
+            })?;
         }
         Ok(())
     }
@@ -279,8 +271,7 @@ impl Options {
         }
         let mut paths = BTreeSet::new();
         for (name, set) in &self.sets {
-            set.require_consistent(name)
-                .map_err(|rule| format!("sets.{name:?}.{rule}"))?;
+            set.require_consistent(name).map_err(|rule| format!("sets.{name:?}.{rule}"))?;
             // In any other place the wrapper would not find it, and take the settings of another
             // set.
             let own = plan::own_settings_path(self, name);
@@ -339,10 +330,7 @@ impl Set {
     /// engine.
     pub(crate) fn needs_engine(&self) -> bool {
         let allowed = self.settings.get(wrapper_settings::ANNOTATION_ALLOW);
-        let allowed = allowed
-            .and_then(toml::Value::as_array)
-            .into_iter()
-            .flatten();
+        let allowed = allowed.and_then(toml::Value::as_array).into_iter().flatten();
         let mut allowed = allowed.filter_map(toml::Value::as_str);
         self.is_by_namespace() || allowed.any(|path| path.contains(wrapper_settings::NAMESPACE))
     }

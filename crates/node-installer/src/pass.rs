@@ -164,10 +164,7 @@ fn uninstall_from(options: &Options, open: OpenNode) -> Result<Outcome, Error> {
         Ok(Err(outcome)) => return Ok(outcome),
         Err(error @ Error::Owned { .. }) if options.owner.is_some() => {
             let warnings = vec![format!("nothing is removed: failed to {error}")];
-            return Ok(Outcome {
-                warnings,
-                ..Outcome::default()
-            });
+            return Ok(Outcome { warnings, ..Outcome::default() });
         }
         Err(error) => return Err(error),
     };
@@ -216,9 +213,7 @@ impl Pass {
         self.outcome.warnings.extend(fitness.warnings);
         self.outcome.is_partial |= fitness.is_partial;
         let mut paths = self.install_documents(options, name, set);
-        let document = set
-            .has_own_document()
-            .then(|| self.own_document(options, name, set));
+        let document = set.has_own_document().then(|| self.own_document(options, name, set));
         let kept = |magic: &str| {
             let place = plan::disk_path(options, name, magic);
             self.standing(Kind::Disk, name, &place).kept
@@ -326,9 +321,6 @@ fn read_program(path: &Path) -> Result<Zeroizing<Vec<u8>>, Error> {
     match read_path(path, MAX_WRAPPER_BYTES) {
         Ok(content) if !content.is_empty() => Ok(content),
         Ok(_) | Err(ReadError::TooLong { .. }) => Err(Error::WrapperLength { path: path.into() }),
-        Err(error) => Err(Error::Wrapper {
-            path: path.into(),
-            source: error.into(),
-        }),
+        Err(error) => Err(Error::Wrapper { path: path.into(), source: error.into() }),
     }
 }

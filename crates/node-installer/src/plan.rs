@@ -166,13 +166,7 @@ pub(crate) fn secret_file(kind: Kind, unit: &str, path: HostPath, file: SecretFi
         SecretFile::Unusable => (true, None),
         SecretFile::Awaited => (false, None),
     };
-    PlannedFile {
-        kind,
-        set: is_ours.then(|| unit.to_owned()),
-        path,
-        mode: 0o600,
-        content,
-    }
+    PlannedFile { kind, set: is_ours.then(|| unit.to_owned()), path, mode: 0o600, content }
 }
 
 fn drop_in_text(options: &Options, name: &str) -> String {

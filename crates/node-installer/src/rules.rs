@@ -41,12 +41,7 @@ impl Rules {
     /// The rules of a wrapper that takes every text and names no QEMU.
     pub const NONE: Self = Self {
         check_text: |_| Ok(()),
-        read: |_| {
-            Ok(Meaning {
-                off: None,
-                qemu: Vec::new(),
-            })
-        },
+        read: |_| Ok(Meaning { off: None, qemu: Vec::new() }),
         is_drop_in: |name| name.ends_with(b".toml"),
     };
 }

@@ -41,9 +41,7 @@ impl Secret {
         });
         Ok(match read? {
             Some(text) => Self::Present(text),
-            None => Self::Absent {
-                others: other_keys(directory),
-            },
+            None => Self::Absent { others: other_keys(directory) },
         })
     }
 }

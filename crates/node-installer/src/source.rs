@@ -93,11 +93,7 @@ impl Source {
         }
         for (key, paths, most) in [
             ("docker-configs", &self.docker_configs, MAX_DOCKER_CONFIGS),
-            (
-                "decryption-keys",
-                &self.decryption_keys,
-                MAX_DECRYPTION_SECRETS,
-            ),
+            ("decryption-keys", &self.decryption_keys, MAX_DECRYPTION_SECRETS),
         ] {
             if paths.len() > most {
                 return Err(format!("{key}: more than {most}"));
@@ -131,8 +127,7 @@ pub(crate) fn is_secret_name(text: &str) -> bool {
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
         (1..=MAX_NAME_BYTES).contains(&part.len()) && part.bytes().all(known)
     };
-    text.split_once('/')
-        .is_some_and(|(namespace, name)| is_part(namespace) && is_part(name))
+    text.split_once('/').is_some_and(|(namespace, name)| is_part(namespace) && is_part(name))
 }
 
 /// Whether a document for the annotation can have this name: labels with dots between, as names of

@@ -69,10 +69,8 @@ pub fn watch(
     loop {
         // Before the pass: what changes while it runs is not missed.
         let (changes, unwatched) = Changes::watch(options, more);
-        let mut outcome = install(options).unwrap_or_else(|error| Outcome {
-            problems: vec![error],
-            ..Outcome::default()
-        });
+        let mut outcome = install(options)
+            .unwrap_or_else(|error| Outcome { problems: vec![error], ..Outcome::default() });
         outcome.problems.extend(unwatched.map(Error::Watch));
         let limit = after(&mut outcome).min(RESCAN);
         told = Some(tell(&outcome, told));
@@ -185,12 +183,7 @@ fn watched(options: &Options) -> BTreeSet<PathBuf> {
         directories.extend(set.handlers.iter().map(on_node));
         let mut installed = plan::paths(options, name, set);
         // The drop-ins beside the wrapper's settings count as well.
-        installed.extend(
-            set.settings_file
-                .split()
-                .0
-                .map(|above| above.join("config.d/any")),
-        );
+        installed.extend(set.settings_file.split().0.map(|above| above.join("config.d/any")));
         let above = installed.iter().filter_map(|path| path.split().0);
         directories.extend(above.map(|path| on_node(&path)));
     }

@@ -123,9 +123,7 @@ fn put_documents(
         let allowed = settings.entry(ANNOTATION_ALLOW);
         // The rules of the settings refuse what is no list.
         if let toml::Value::Array(allowed) = allowed.or_insert_with(|| toml::Value::Array(vec![]))
-            && !allowed
-                .iter()
-                .any(|one| one.as_str() == Some(directory.as_str()))
+            && !allowed.iter().any(|one| one.as_str() == Some(directory.as_str()))
         {
             allowed.push(directory.into());
         }

@@ -70,9 +70,6 @@ impl ImageConfig {
                 "names {count} layers, and the manifest {layers}"
             )));
         }
-        Ok(Self {
-            platform,
-            diff_ids: raw.rootfs.diff_ids,
-        })
+        Ok(Self { platform, diff_ids: raw.rootfs.diff_ids })
     }
 }

@@ -43,9 +43,7 @@ mod tests {
         let text = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let flags = text.lines().find(|line| line.starts_with("flags")).unwrap();
         let has = |wanted: &str| {
-            wanted
-                .split(' ')
-                .all(|wanted| flags.split_whitespace().any(|flag| flag == wanted))
+            wanted.split(' ').all(|wanted| flags.split_whitespace().any(|flag| flag == wanted))
         };
         let level = [
             "cx16 lahf_lm popcnt pni ssse3 sse4_1 sse4_2",

@@ -55,10 +55,7 @@ impl Descriptor {
             .as_ref()
             .is_some_and(|annotations| annotations.reference_type.as_deref() == Some(ATTESTATION));
         let is_artifact = is_artifact(self.artifact_type.as_deref());
-        let is_unknown = self
-            .platform
-            .as_ref()
-            .is_some_and(|platform| platform.is_unknown());
+        let is_unknown = self.platform.as_ref().is_some_and(|platform| platform.is_unknown());
         let is_manifest = media_type.is_empty()
             || INDEX_TYPES.contains(&media_type)
             || MANIFEST_TYPES.contains(&media_type);
@@ -77,16 +74,12 @@ impl Descriptor {
 
     /// Whether annotations describe an encryption, whatever its type is.
     pub(crate) fn describes_encryption(&self) -> bool {
-        self.annotations
-            .as_ref()
-            .is_some_and(|annotations| !annotations.encryption.is_empty())
+        self.annotations.as_ref().is_some_and(|annotations| !annotations.encryption.is_empty())
     }
 
     /// Its platform, where it says for which one it is.
     pub(crate) fn named_platform(&self) -> Option<&Platform> {
-        self.platform
-            .as_deref()
-            .filter(|platform| platform.is_named())
+        self.platform.as_deref().filter(|platform| platform.is_named())
     }
 }
 

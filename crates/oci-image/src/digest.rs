@@ -99,10 +99,7 @@ impl Digest {
             _ => return Err(InvalidDigest::Algorithm),
         };
         if hex.len() != algorithm.digits() {
-            return Err(InvalidDigest::Length {
-                expected: algorithm.digits(),
-                found: hex.len(),
-            });
+            return Err(InvalidDigest::Length { expected: algorithm.digits(), found: hex.len() });
         }
         if !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(InvalidDigest::Character);
@@ -110,10 +107,7 @@ impl Digest {
         if hex.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Err(InvalidDigest::Uppercase);
         }
-        Ok(Self {
-            algorithm,
-            hex: hex.to_owned(),
-        })
+        Ok(Self { algorithm, hex: hex.to_owned() })
     }
 
     /// A hasher for the algorithm of this digest.
@@ -139,11 +133,7 @@ impl Digest {
         if *self == received {
             return Ok(());
         }
-        Err(Mismatch::Digest {
-            expected: self.clone(),
-            received,
-            received_bytes,
-        })
+        Err(Mismatch::Digest { expected: self.clone(), received, received_bytes })
     }
 }
 
@@ -198,14 +188,12 @@ impl Hasher {
     /// The digest of everything taken in.
     pub fn finish(self) -> Digest {
         match self {
-            Self::Sha256(state) => Digest {
-                algorithm: Algorithm::Sha256,
-                hex: hex::encode(&state.finalize()),
-            },
-            Self::Sha512(state) => Digest {
-                algorithm: Algorithm::Sha512,
-                hex: hex::encode(&state.finalize()),
-            },
+            Self::Sha256(state) => {
+                Digest { algorithm: Algorithm::Sha256, hex: hex::encode(&state.finalize()) }
+            }
+            Self::Sha512(state) => {
+                Digest { algorithm: Algorithm::Sha512, hex: hex::encode(&state.finalize()) }
+            }
         }
     }
 }
@@ -237,11 +225,9 @@ impl Unverified {
         hasher.update(&self.0);
         digest.check(hasher.finish(), received)?;
         match size {
-            Some(expected) if expected != received => Err(Mismatch::Size {
-                digest: digest.clone(),
-                expected,
-                received,
-            }),
+            Some(expected) if expected != received => {
+                Err(Mismatch::Size { digest: digest.clone(), expected, received })
+            }
             _ => Ok(self.0),
         }
     }
@@ -282,17 +268,11 @@ mod tests {
             (format!("SHA256:{hex64}"), InvalidDigest::Algorithm),
             (format!("md5:{}", &hex64[..32]), InvalidDigest::Weak),
             (format!("sha1:{}", &hex64[..40]), InvalidDigest::Weak),
-            (
-                format!("sha256:{}", hex64.to_uppercase()),
-                InvalidDigest::Uppercase,
-            ),
+            (format!("sha256:{}", hex64.to_uppercase()), InvalidDigest::Uppercase),
             (format!("sha512:{hex64}"), length(128, 64)),
             (format!("sha256:{hex64}a"), length(64, 65)),
             (format!("sha256:{}", &hex64[1..]), length(64, 63)),
-            (
-                format!("sha256:../{}", &hex64[3..]),
-                InvalidDigest::Character,
-            ),
+            (format!("sha256:../{}", &hex64[3..]), InvalidDigest::Character),
             (format!("sha256:{}é", &hex64[2..]), InvalidDigest::Character),
             ("sha256:".to_owned(), length(64, 0)),
         ] {
@@ -303,12 +283,7 @@ mod tests {
     #[test]
     fn bytes_come_out_only_if_digest_and_size_hold() {
         let digest = Digest::parse(ABC).unwrap();
-        assert_eq!(
-            Unverified::new(b"abc".to_vec())
-                .verify(&digest, Some(3))
-                .unwrap(),
-            b"abc"
-        );
+        assert_eq!(Unverified::new(b"abc".to_vec()).verify(&digest, Some(3)).unwrap(), b"abc");
         assert!(matches!(
             Unverified::new(b"abd".to_vec()).verify(&digest, None),
             Err(Mismatch::Digest { .. })
@@ -329,13 +304,7 @@ mod tests {
     #[test]
     fn both_algorithms_hash() {
         let empty = Digest::parse(&format!("sha512:{}", "0".repeat(128))).unwrap();
-        assert!(
-            empty
-                .hasher()
-                .finish()
-                .to_string()
-                .starts_with("sha512:cf83e1357eefb8bd")
-        );
+        assert!(empty.hasher().finish().to_string().starts_with("sha512:cf83e1357eefb8bd"));
         let mut hasher = Digest::parse(ABC).unwrap().hasher();
         hasher.update(b"a");
         hasher.update(b"bc");

@@ -38,10 +38,7 @@ impl DocumentRequest {
     /// [`Mismatch`]: the source sent something else. Another one may be asked.
     pub fn verify(&self, content: Unverified) -> Result<Document, Mismatch> {
         let text = content.verify(&self.digest, self.size)?;
-        Ok(Document {
-            digest: self.digest.clone(),
-            text,
-        })
+        Ok(Document { digest: self.digest.clone(), text })
     }
 }
 

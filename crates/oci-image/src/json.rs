@@ -29,18 +29,12 @@ pub(crate) struct Names {
 /// Words that fit after "cannot be read: ". They leave the guest, so they have neither a place,
 /// which may be the end of what came, nor a value of it.
 pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a [u8], names: &Names) -> Result<T, String> {
-    let limits = Limits {
-        bytes: text.len(),
-        values: MAX_VALUES,
-        depth: json::MAX_DEPTH,
-    };
+    let limits = Limits { bytes: text.len(), values: MAX_VALUES, depth: json::MAX_DEPTH };
     let document = json::read(text, limits, Duplicates::Refused);
     check(&document.map_err(|error| error.rule.to_string())?, names)?;
     serde_json::from_slice(text).map_err(|error| {
         let error = error.to_string();
-        let words = error
-            .rsplit_once(" at line ")
-            .map_or(&*error, |(words, _)| words);
+        let words = error.rsplit_once(" at line ").map_or(&*error, |(words, _)| words);
         match words.rsplit_once(", expected ") {
             Some((_, wanted)) => shown(&format!("expected {wanted}")).to_string(),
             None => shown(words).to_string(),
@@ -77,10 +71,8 @@ mod tests {
     use super::*;
     use serde::de::IgnoredAny;
 
-    const NAMES: Names = Names {
-        known: &["layers", "size", "mediaType", "kind"],
-        nested: &["layers"],
-    };
+    const NAMES: Names =
+        Names { known: &["layers", "size", "mediaType", "kind"], nested: &["layers"] };
 
     fn error(text: &str) -> Option<String> {
         read::<IgnoredAny>(text.as_bytes(), &NAMES).err()

@@ -112,12 +112,12 @@ impl Manifest {
                 Err(contradiction("a manifest", media_type))
             }
             (None, Some(config), Some(layers)) => image(config, layers),
-            (Some(_), ..) => Err(InvalidDocument::Kind(
-                "is an index and a manifest at once".to_owned(),
-            )),
-            _ if media_type.is_empty() => Err(InvalidDocument::Kind(
-                "is neither a manifest nor an index".to_owned(),
-            )),
+            (Some(_), ..) => {
+                Err(InvalidDocument::Kind("is an index and a manifest at once".to_owned()))
+            }
+            _ if media_type.is_empty() => {
+                Err(InvalidDocument::Kind("is neither a manifest nor an index".to_owned()))
+            }
             _ => Err(InvalidDocument::Kind(format!(
                 "is no image but of type {}, or lacks its parts",
                 shown(media_type).quoted()
@@ -131,9 +131,7 @@ pub(crate) fn check_length(text: &[u8], limit: usize) -> Result<(), InvalidDocum
         return Ok(());
     }
     let length = text.len();
-    Err(InvalidDocument::Content(format!(
-        "has {length} bytes, more than {limit}"
-    )))
+    Err(InvalidDocument::Content(format!("has {length} bytes, more than {limit}")))
 }
 
 fn check_schema(raw: &RawManifest) -> Result<(), InvalidDocument> {

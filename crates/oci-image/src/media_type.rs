@@ -12,10 +12,8 @@ pub(crate) const MANIFEST_TYPES: [&str; 2] = [
     "application/vnd.docker.distribution.manifest.v2+json",
 ];
 
-pub(crate) const CONFIG_TYPES: [&str; 2] = [
-    "application/vnd.oci.image.config.v1+json",
-    "application/vnd.docker.container.image.v1+json",
-];
+pub(crate) const CONFIG_TYPES: [&str; 2] =
+    ["application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json"];
 
 /// The layers that are tar archives, compressed or not. Which of the two is told by their first
 /// bytes.
@@ -67,17 +65,12 @@ const ARTIFACTS: [(&str, &str); 12] = [
     ("application/vnd.cncf.notary.", "a signature"),
     ("application/vnd.dev.sigstore.", "a signature"),
     ("application/vnd.wasm.", "a WebAssembly module"),
-    (
-        "application/vnd.unknown.config.",
-        "an artifact pushed with ORAS",
-    ),
+    ("application/vnd.unknown.config.", "an artifact pushed with ORAS"),
 ];
 
 /// Words for something that is no image.
 pub(crate) fn describe(media_type: &str) -> String {
-    let known = ARTIFACTS
-        .iter()
-        .find(|(beginning, _)| media_type.starts_with(beginning));
+    let known = ARTIFACTS.iter().find(|(beginning, _)| media_type.starts_with(beginning));
     match known {
         Some((_, what)) => format!("{what} ({})", shown(media_type).quoted()),
         None if media_type.is_empty() => "an artifact that does not say of which type".to_owned(),

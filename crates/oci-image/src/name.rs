@@ -53,16 +53,9 @@ impl Name {
             repository.to_owned()
         };
         if repository.len() > MAX_REPOSITORY_BYTES {
-            return Err(InvalidReference::RepositoryTooLong {
-                length: repository.len(),
-            });
+            return Err(InvalidReference::RepositoryTooLong { length: repository.len() });
         }
-        Ok(Self {
-            registry,
-            repository,
-            tag,
-            digest,
-        })
+        Ok(Self { registry, repository, tag, digest })
     }
 }
 
@@ -114,11 +107,7 @@ fn check_repository(repository: &str) -> Result<(), InvalidReference> {
     if repository.bytes().any(|byte| byte.is_ascii_uppercase()) {
         return Err(InvalidReference::Uppercase);
     }
-    if is_path(repository) {
-        Ok(())
-    } else {
-        Err(InvalidReference::Repository)
-    }
+    if is_path(repository) { Ok(()) } else { Err(InvalidReference::Repository) }
 }
 
 /// Whether a text is the path of a repository, or of a namespace above one.
@@ -143,12 +132,6 @@ pub(crate) fn check_tag(tag: &str) -> Result<&str, InvalidReference> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let is_tag = tag.len() <= MAX_TAG_BYTES
         && tag.bytes().next().is_some_and(is_word)
-        && tag
-            .bytes()
-            .all(|byte| is_word(byte) || byte == b'.' || byte == b'-');
-    if is_tag {
-        Ok(tag)
-    } else {
-        Err(InvalidReference::Tag)
-    }
+        && tag.bytes().all(|byte| is_word(byte) || byte == b'.' || byte == b'-');
+    if is_tag { Ok(tag) } else { Err(InvalidReference::Tag) }
 }

@@ -87,36 +87,20 @@ impl NamedReference {
     pub fn with_default_tag(self) -> Self {
         let is_bare = self.tag.is_none() && self.digest.is_none();
         let tag = is_bare.then(|| DEFAULT_TAG.to_owned());
-        Self {
-            tag: self.tag.or(tag),
-            ..self
-        }
+        Self { tag: self.tag.or(tag), ..self }
     }
 
     /// The same image, pinned by what its tag was resolved to.
     #[must_use]
     pub fn with_digest(self, digest: Digest) -> Self {
-        Self {
-            digest: Some(digest),
-            ..self
-        }
+        Self { digest: Some(digest), ..self }
     }
 }
 
 impl From<NamedReference> for Name {
     fn from(reference: NamedReference) -> Self {
-        let NamedReference {
-            registry,
-            repository,
-            tag,
-            digest,
-        } = reference;
-        Self {
-            registry,
-            repository,
-            tag,
-            digest,
-        }
+        let NamedReference { registry, repository, tag, digest } = reference;
+        Self { registry, repository, tag, digest }
     }
 }
 
@@ -164,16 +148,8 @@ mod tests {
         let digest = format!("sha256:{}", "0".repeat(64));
         for (text, shown, tag) in [
             ("tiny", "docker.io/library/tiny", None),
-            (
-                "index.docker.io/tiny:1",
-                "docker.io/library/tiny:1",
-                Some("1"),
-            ),
-            (
-                "Registry.CORP:443/team/app:1.2",
-                "registry.corp/team/app:1.2",
-                Some("1.2"),
-            ),
+            ("index.docker.io/tiny:1", "docker.io/library/tiny:1", Some("1")),
+            ("Registry.CORP:443/team/app:1.2", "registry.corp/team/app:1.2", Some("1.2")),
             ("registry.corp:5000/app", "registry.corp:5000/app", None),
         ] {
             let reference = NamedReference::parse(text).unwrap();

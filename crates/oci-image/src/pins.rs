@@ -96,10 +96,7 @@ impl Pins {
     /// Each that has none: no name of an image, a name with a digest in it, two spellings of one
     /// name, something else than a digest, several digests of one tag.
     pub fn read(written: &puller_config::Pins) -> Result<Self, Problems> {
-        let mut pins = Self {
-            is_only: written.is_only,
-            repositories: BTreeMap::new(),
-        };
+        let mut pins = Self { is_only: written.is_only, repositories: BTreeMap::new() };
         let mut lines = BTreeMap::new();
         let faults = written.all.iter().filter_map(|pin| {
             let fault = match pins.add(pin) {
@@ -164,11 +161,7 @@ impl Pins {
             }
             None => self.look_up(named)?,
         };
-        Ok(Meant {
-            image,
-            pin,
-            is_of_tag,
-        })
+        Ok(Meant { image, pin, is_of_tag })
     }
 
     /// Whether there is a pin of the tag in a name. If so, it is the one that counts.
@@ -183,18 +176,12 @@ impl Pins {
     fn allow(&self, named: &NamedReference, digest: &Digest) -> Result<Option<String>, Refused> {
         let name = named.name();
         let other = |pin: String, pinned: &[Digest]| {
-            Err(Refused::Other {
-                pin,
-                pinned: pinned.to_vec(),
-                digest: digest.clone(),
-            })
+            Err(Refused::Other { pin, pinned: pinned.to_vec(), digest: digest.clone() })
         };
         let Some(repository) = self.repositories.get(&name) else {
             return self.without_pin(named, digest);
         };
-        let of_tag = named
-            .tag()
-            .and_then(|tag| Some((tag, repository.tags.get(tag)?)));
+        let of_tag = named.tag().and_then(|tag| Some((tag, repository.tags.get(tag)?)));
         if let Some((tag, pinned)) = of_tag {
             let pin = format!("{name}:{tag}");
             return match pinned == digest {
@@ -243,17 +230,10 @@ impl Pins {
             Some((Some(digest), _)) => (tagged, digest),
             Some((None, [digest])) => (name, digest),
             Some((None, several @ [_, ..])) => {
-                return Err(Refused::Several {
-                    pin: name,
-                    count: several.len(),
-                    name: tagged,
-                });
+                return Err(Refused::Several { pin: name, count: several.len(), name: tagged });
             }
             Some((None, [])) | None if self.is_only => {
-                return Err(Refused::Unpinned {
-                    name: tagged,
-                    digest: None,
-                });
+                return Err(Refused::Unpinned { name: tagged, digest: None });
             }
             Some((None, [])) | None => {
                 // There is no digest, which is what the error says.

@@ -64,11 +64,7 @@ impl From<RawPlatform> for Platform {
     fn from(raw: RawPlatform) -> Self {
         let word = |part: Option<String>| {
             let part = part.unwrap_or_default();
-            if part.is_empty() || is_word(&part) {
-                part
-            } else {
-                UNREADABLE.to_owned()
-            }
+            if part.is_empty() || is_word(&part) { part } else { UNREADABLE.to_owned() }
         };
         let features = raw.features.unwrap_or_default();
         let mut platform = Self::new(&word(raw.os), &word(raw.architecture), &word(raw.variant));
@@ -132,12 +128,7 @@ impl Platform {
             (_, "") => None,
             _ => Some(variant),
         };
-        Self {
-            os,
-            architecture,
-            variant,
-            features: Vec::new(),
-        }
+        Self { os, architecture, variant, features: Vec::new() }
     }
 
     /// Whether it says what it is for at all; where it does not, the image's own configuration has
@@ -209,9 +200,7 @@ impl Platform {
 
 /// How far a level is below the one that this guest has.
 fn below(ours: u8, theirs: u8, lowest: u8) -> Option<u32> {
-    (lowest..=ours)
-        .contains(&theirs)
-        .then(|| u32::from(ours - theirs))
+    (lowest..=ours).contains(&theirs).then(|| u32::from(ours - theirs))
 }
 
 /// The same for 64-bit ARM, where version 9.n contains 8.(n+5).
@@ -243,8 +232,6 @@ impl fmt::Display for Platform {
             write!(f, "(+{feature}{others})")?;
         }
         write!(f, "/{}", or_any(&self.architecture))?;
-        self.variant
-            .as_ref()
-            .map_or(Ok(()), |variant| write!(f, "/{variant}"))
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, "/{variant}"))
     }
 }

@@ -125,11 +125,7 @@ impl ImageReference {
                 tag: name.tag.unwrap_or_else(|| DEFAULT_TAG.to_owned()),
             });
         };
-        Ok(Self {
-            registry: name.registry,
-            repository: name.repository,
-            digest,
-        })
+        Ok(Self { registry: name.registry, repository: name.repository, digest })
     }
 
     /// The registry that the name carries; for Docker Hub that is not the host that is asked.
@@ -206,11 +202,7 @@ impl TaggedReference {
 
     /// The same image by the digest of what the tag stood for.
     pub fn pin(self, digest: Digest) -> ImageReference {
-        ImageReference {
-            registry: self.registry,
-            repository: self.repository,
-            digest,
-        }
+        ImageReference { registry: self.registry, repository: self.repository, digest }
     }
 }
 

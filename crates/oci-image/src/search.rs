@@ -172,9 +172,7 @@ impl Search {
             Ok(document) => document,
             Err(invalid) => return self.pass_over(invalid),
         };
-        self.wanted
-            .check_kind(&document)
-            .map_err(|rule| self.about(MANIFEST, rule))?;
+        self.wanted.check_kind(&document).map_err(|rule| self.about(MANIFEST, rule))?;
         match document {
             Manifest::Index(entries) => self.enter(&entries),
             Manifest::Image { config, layers } => {
@@ -190,11 +188,7 @@ impl Search {
         found: ImageParts,
     ) -> Result<Option<Image>, Unusable> {
         let ImageParts { config, layers } = found;
-        let unusable = |rule| Unusable {
-            what: CONFIG,
-            digest: config.digest.clone(),
-            rule,
-        };
+        let unusable = |rule| Unusable { what: CONFIG, digest: config.digest.clone(), rule };
         let read = ImageConfig::parse(&text, layers.len()).map_err(unusable)?;
         let (guest, offered) = (&self.guest, &read.platform);
         if self.wanted.is_named && !guest.accepts(offered) {
@@ -275,11 +269,7 @@ impl Search {
     }
 
     fn about(&self, what: &'static str, rule: InvalidDocument) -> Unusable {
-        Unusable {
-            what,
-            digest: self.wanted.digest.clone(),
-            rule,
-        }
+        Unusable { what, digest: self.wanted.digest.clone(), rule }
     }
 
     fn about_index(&self, rule: InvalidDocument) -> Unusable {
@@ -316,8 +306,6 @@ fn candidates<'a>(entries: &'a [Descriptor], guest: &Platform) -> Vec<&'a Descri
     let ranked = images().filter_map(|entry| Some((guest.rank(entry.named_platform()?)?, entry)));
     match ranked.min_by_key(|(rank, _)| *rank) {
         Some((_, best)) => vec![best],
-        None => images()
-            .filter(|entry| entry.named_platform().is_none())
-            .collect(),
+        None => images().filter(|entry| entry.named_platform().is_none()).collect(),
     }
 }

@@ -66,21 +66,9 @@ fn what_is_not_what_its_author_made_is_refused() {
     let encrypted = format!("{PLAIN}+encrypted");
     let pubopts = r#""org.opencontainers.image.enc.pubopts":"a""#;
     for (media_type, annotations, reason) in [
-        (
-            PLAIN,
-            format!("{{{pubopts}}}"),
-            "that describe its encryption",
-        ),
-        (
-            &encrypted,
-            format!("{{{pubopts},{pubopts}}}"),
-            "is there twice",
-        ),
-        (
-            &encrypted,
-            r#"{"org.opencontainers.image.enc.pubopts":1}"#.to_owned(),
-            "expected",
-        ),
+        (PLAIN, format!("{{{pubopts}}}"), "that describe its encryption"),
+        (&encrypted, format!("{{{pubopts},{pubopts}}}"), "is there twice"),
+        (&encrypted, r#"{"org.opencontainers.image.enc.pubopts":1}"#.to_owned(), "expected"),
         (&encrypted, "[]".to_owned(), "expected"),
     ] {
         let error = refusal(&image(media_type, &annotations));

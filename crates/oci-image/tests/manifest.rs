@@ -36,9 +36,7 @@ fn typed(media_type: &str) -> String {
 }
 
 fn refusal(text: &str) -> String {
-    Manifest::parse(text.as_bytes())
-        .expect_err(text)
-        .to_string()
+    Manifest::parse(text.as_bytes()).expect_err(text).to_string()
 }
 
 #[test]
@@ -62,10 +60,7 @@ fn images_of_every_kind_are_read() {
             (r#""artifactType":"","manifests":null,"#.to_owned(), CONFIG),
             (format!(r#""artifactType":"{CONFIG}","#), CONFIG),
             (format!(r#""subject":{},"#, descriptor(MANIFEST)), CONFIG),
-            (
-                r#""annotations":{"Size":"1","layers":"x"},"#.to_owned(),
-                CONFIG,
-            ),
+            (r#""annotations":{"Size":"1","layers":"x"},"#.to_owned(), CONFIG),
         ] {
             let text = image(&fields, config, layer);
             match Manifest::parse(text.as_bytes()) {
@@ -82,10 +77,8 @@ fn images_of_every_kind_are_read() {
 #[test]
 fn a_foreign_layer_is_the_registrys_wherever_its_addresses_point() {
     let foreign = descriptor("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip");
-    let with_address = foreign.replace(
-        "\"size\":7",
-        r#""size":7,"urls":["http://169.254.169.254/latest"]"#,
-    );
+    let with_address =
+        foreign.replace("\"size\":7", r#""size":7,"urls":["http://169.254.169.254/latest"]"#);
     let text = image("", CONFIG, LAYER).replace(&descriptor(LAYER), &with_address);
     let read = Manifest::parse(text.as_bytes()).unwrap();
     assert!(!format!("{read:?}").contains("169.254"), "{read:?}");
@@ -109,10 +102,7 @@ fn indexes_are_read() {
         index("", ""),
         index("", &entry.replace(&typed(MANIFEST), "")),
     ] {
-        assert!(
-            matches!(Manifest::parse(text.as_bytes()), Ok(Manifest::Index(_))),
-            "{text}"
-        );
+        assert!(matches!(Manifest::parse(text.as_bytes()), Ok(Manifest::Index(_))), "{text}");
     }
 }
 
@@ -121,10 +111,7 @@ fn what_holds_no_image_is_refused_with_a_reason() {
     let config = typed("application/vnd.docker.distribution.manifest.v1+json");
     let one = image("", CONFIG, LAYER);
     for (text, reason) in [
-        (
-            r#"{"schemaVersion":1,"name":"a","fsLayers":[]}"#.to_owned(),
-            "schema version 1",
-        ),
+        (r#"{"schemaVersion":1,"name":"a","fsLayers":[]}"#.to_owned(), "schema version 1"),
         (
             r#"{"schemaVersion":2,"fsLayers":[{"blobSum":"x"}],"history":[]}"#.to_owned(),
             "schema version 1",
@@ -136,10 +123,7 @@ fn what_holds_no_image_is_refused_with_a_reason() {
         (String::new(), "cannot be read"),
         ("null".to_owned(), "cannot be read"),
         ("<html>".to_owned(), "cannot be read"),
-        (
-            r#"{"schemaVersion":2}"#.to_owned(),
-            "neither a manifest nor an index",
-        ),
+        (r#"{"schemaVersion":2}"#.to_owned(), "neither a manifest nor an index"),
         (
             format!(r#"{{"schemaVersion":2,"layers":[{}]}}"#, descriptor(LAYER)),
             "neither a manifest nor an index",
@@ -148,35 +132,17 @@ fn what_holds_no_image_is_refused_with_a_reason() {
             format!(r#"{{"schemaVersion":2,"config":{}}}"#, descriptor(CONFIG)),
             "neither a manifest nor an index",
         ),
-        (
-            r#"{"schemaVersion":2,"mediaType":"example/x","blobs":[]}"#.to_owned(),
-            "\"example/x\"",
-        ),
-        (
-            image("", "application/vnd.cncf.helm.config.v1+json", LAYER),
-            "is a Helm chart",
-        ),
-        (
-            image("", "application/vnd.wasm.config.v0+json", LAYER),
-            "is a WebAssembly module",
-        ),
-        (
-            image("", "application/vnd.docker.plugin.v1+json", LAYER),
-            "is a Docker plugin",
-        ),
-        (
-            image("", "application/vnd.unknown.config.v1+json", LAYER),
-            "pushed with ORAS",
-        ),
+        (r#"{"schemaVersion":2,"mediaType":"example/x","blobs":[]}"#.to_owned(), "\"example/x\""),
+        (image("", "application/vnd.cncf.helm.config.v1+json", LAYER), "is a Helm chart"),
+        (image("", "application/vnd.wasm.config.v0+json", LAYER), "is a WebAssembly module"),
+        (image("", "application/vnd.docker.plugin.v1+json", LAYER), "is a Docker plugin"),
+        (image("", "application/vnd.unknown.config.v1+json", LAYER), "pushed with ORAS"),
         (
             image("", "application/vnd.oci.empty.v1+json", LAYER),
             "is an artifact without a configuration",
         ),
         (image("", "", LAYER), "does not say of which type"),
-        (
-            image("", "application/x", LAYER),
-            "is an artifact of type \"application/x\"",
-        ),
+        (image("", "application/x", LAYER), "is an artifact of type \"application/x\""),
         (
             image("\"artifactType\":\"example/x\",", CONFIG, LAYER),
             "is an artifact of type \"example/x\"",
@@ -185,52 +151,24 @@ fn what_holds_no_image_is_refused_with_a_reason() {
             index("\"artifactType\":\"example/x\",", &descriptor(MANIFEST)),
             "is an artifact of type \"example/x\"",
         ),
+        (image("", CONFIG, "application/vnd.dev.cosign.simplesigning.v1+json"), "is a signature"),
+        (image("", CONFIG, "application/vnd.in-toto+json"), "is a build attestation"),
         (
-            image(
-                "",
-                CONFIG,
-                "application/vnd.dev.cosign.simplesigning.v1+json",
-            ),
-            "is a signature",
-        ),
-        (
-            image("", CONFIG, "application/vnd.in-toto+json"),
-            "is a build attestation",
-        ),
-        (
-            image(
-                "",
-                CONFIG,
-                "application/vnd.docker.image.rootfs.diff.tar.gzip+encrypted",
-            ),
+            image("", CONFIG, "application/vnd.docker.image.rootfs.diff.tar.gzip+encrypted"),
             "of unknown type",
         ),
         (
-            image(
-                "",
-                CONFIG,
-                "application/vnd.oci.image.layer.v1.tar+encrypted+gzip",
-            ),
+            image("", CONFIG, "application/vnd.oci.image.layer.v1.tar+encrypted+gzip"),
             "of unknown type",
         ),
         (
-            image(
-                "",
-                CONFIG,
-                "application/vnd.oci.image.layer.v1.tar+gzip+encrypted+encrypted",
-            ),
+            image("", CONFIG, "application/vnd.oci.image.layer.v1.tar+gzip+encrypted+encrypted"),
             "of unknown type",
         ),
         (image("", CONFIG, "+encrypted"), "of unknown type"),
-        (
-            image("", CONFIG, "application/x-unknown"),
-            "of unknown type \"application/x-unknown\"",
-        ),
+        (image("", CONFIG, "application/x-unknown"), "of unknown type \"application/x-unknown\""),
         (image("", CONFIG, ""), "of unknown type \"\""),
-        (
-            image("", CONFIG, "application/vnd.oci.image.layer.v1.tar+br"),
-            "of unknown type",
-        ),
+        (image("", CONFIG, "application/vnd.oci.image.layer.v1.tar+br"), "of unknown type"),
     ] {
         let error = refusal(&text);
         assert!(error.contains(reason), "{text}: {error}");
@@ -246,32 +184,17 @@ fn a_document_with_two_meanings_is_refused() {
     for (text, reason) in [
         (both(&format!(r#""manifests":[{entry}]"#)), "at once"),
         (both(r#""manifests":[]"#), "at once"),
-        (
-            index(&format!(r#""config":{},"#, descriptor(CONFIG)), &entry),
-            "at once",
-        ),
+        (index(&format!(r#""config":{},"#, descriptor(CONFIG)), &entry), "at once"),
         (index(r#""layers":[],"#, &entry), "at once"),
-        (
-            image(&typed(INDEX), CONFIG, LAYER),
-            "has the parts of a manifest",
-        ),
-        (
-            image(&typed(LIST), CONFIG, LAYER),
-            "has the parts of a manifest",
-        ),
-        (
-            image(&typed(CONFIG), CONFIG, LAYER),
-            "has the parts of a manifest",
-        ),
+        (image(&typed(INDEX), CONFIG, LAYER), "has the parts of a manifest"),
+        (image(&typed(LIST), CONFIG, LAYER), "has the parts of a manifest"),
+        (image(&typed(CONFIG), CONFIG, LAYER), "has the parts of a manifest"),
         (index(&typed(MANIFEST), &entry), "has the parts of an index"),
         (index(&typed(SCHEMA_2), &entry), "has the parts of an index"),
         (both(r#""fsLayers":[]"#), "schema version 1"),
         // The same trick against parsers that take the last of two equal names, or do not mind
         // their case.
-        (
-            both(&format!(r#""layers":[{}]"#, descriptor(LAYER))),
-            "\"layers\" is there twice",
-        ),
+        (both(&format!(r#""layers":[{}]"#, descriptor(LAYER))), "\"layers\" is there twice"),
         (both(r#""schemaVersion":2"#), "is there twice"),
         (both(&format!(r#""Manifests":[{entry}]"#)), "in case only"),
         (both(r#""Layers":[]"#), "in case only"),
@@ -281,21 +204,9 @@ fn a_document_with_two_meanings_is_refused() {
             one.replacen("\"size\":7", &format!(r#""size":7,"Digest":"{DIGEST}""#), 1),
             "in case only",
         ),
-        (
-            one.replacen("\"size\":7", r#""size":7,"size":8"#, 1),
-            "\"size\" is there twice",
-        ),
-        (
-            index(
-                "",
-                &entry.replacen('{', r#"{"platform":{"OS":"linux"},"#, 1),
-            ),
-            "in case only",
-        ),
-        (
-            both(r#""annotations":{"a":"1","a":"2"}"#),
-            "\"a\" is there twice",
-        ),
+        (one.replacen("\"size\":7", r#""size":7,"size":8"#, 1), "\"size\" is there twice"),
+        (index("", &entry.replacen('{', r#"{"platform":{"OS":"linux"},"#, 1)), "in case only"),
+        (both(r#""annotations":{"a":"1","a":"2"}"#), "\"a\" is there twice"),
     ] {
         let error = refusal(&text);
         assert!(error.contains(reason), "{text}: {error}");
@@ -357,10 +268,7 @@ fn limits_hold_to_the_byte() {
     let config = |size: usize| one.replacen("\"size\":7", &format!("\"size\":{size}"), 1);
     assert!(Manifest::parse(config(MAX_CONFIG_BYTES).as_bytes()).is_ok());
     let error = refusal(&config(MAX_CONFIG_BYTES + 1));
-    assert!(
-        error.contains("has a configuration of 4194305 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("has a configuration of 4194305 bytes"), "{error}");
 
     let padded = |length: usize| format!("{one}{}", " ".repeat(length - one.len()));
     assert!(Manifest::parse(padded(MAX_MANIFEST_BYTES).as_bytes()).is_ok());
@@ -410,49 +318,25 @@ fn a_configuration_must_fit_its_manifest() {
     let good = config("", "layers", &[DIGEST]);
     for (text, reason) in [
         (good.clone(), ""),
-        (
-            config("", "layers", &[]),
-            "names 0 layers, and the manifest 1",
-        ),
-        (
-            config("", "layers", &[DIGEST, DIGEST]),
-            "names 2 layers, and the manifest 1",
-        ),
+        (config("", "layers", &[]), "names 0 layers, and the manifest 1"),
+        (config("", "layers", &[DIGEST, DIGEST]), "names 2 layers, and the manifest 1"),
         (config("", "tables", &[DIGEST]), "of type \"tables\""),
         ("{}".to_owned(), "cannot be read"),
         (good.replace("diff_ids", "diffs"), "cannot be read"),
         (good.replace("diff_ids", "DIFF_IDS"), "in case only"),
         (good.replace(DIGEST, "sha256:x"), "cannot be read"),
-        (
-            config("\"os\":\"linux\",\"os\":\"linux\",", "layers", &[DIGEST]),
-            "is there twice",
-        ),
-        (
-            config("\"Rootfs\":{},", "layers", &[DIGEST]),
-            "in case only",
-        ),
-        (
-            config("\"rootf\\u017f\":{},", "layers", &[DIGEST]),
-            "in case only",
-        ),
-        (
-            format!("{good}{}", " ".repeat(MAX_CONFIG_BYTES + 1 - good.len())),
-            "has 4194305 bytes",
-        ),
+        (config("\"os\":\"linux\",\"os\":\"linux\",", "layers", &[DIGEST]), "is there twice"),
+        (config("\"Rootfs\":{},", "layers", &[DIGEST]), "in case only"),
+        (config("\"rootf\\u017f\":{},", "layers", &[DIGEST]), "in case only"),
+        (format!("{good}{}", " ".repeat(MAX_CONFIG_BYTES + 1 - good.len())), "has 4194305 bytes"),
     ] {
         match ImageConfig::parse(text.as_bytes(), 1) {
             Ok(_) => assert_eq!(reason, "", "{text}"),
             Err(error) => {
                 let error = error.to_string();
-                assert!(
-                    !reason.is_empty() && error.contains(reason),
-                    "{text:.200}: {error}"
-                );
+                assert!(!reason.is_empty() && error.contains(reason), "{text:.200}: {error}");
             }
         }
     }
-    assert!(matches!(
-        ImageConfig::parse(b"[]", 1),
-        Err(InvalidDocument::Unreadable(_))
-    ));
+    assert!(matches!(ImageConfig::parse(b"[]", 1), Err(InvalidDocument::Unreadable(_))));
 }

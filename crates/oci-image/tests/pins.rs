@@ -75,25 +75,13 @@ fn each_name_means_what_is_pinned_or_nothing() {
     let both = |letter: &'static str, pin: &'static str| [(letter, pin); 2];
     for (image, expected) in [
         // A tag that is pinned, by itself, with its digest, and with another one.
-        (
-            "registry.corp/team/app:1.2",
-            both("a", "registry.corp/team/app:1.2"),
-        ),
-        (
-            "registry.corp/team/app:1.2@a",
-            both("a", "registry.corp/team/app:1.2"),
-        ),
+        ("registry.corp/team/app:1.2", both("a", "registry.corp/team/app:1.2")),
+        ("registry.corp/team/app:1.2@a", both("a", "registry.corp/team/app:1.2")),
         ("registry.corp/team/app:1.2@b", [refused; 2]),
         ("registry.corp/team/app:1.2@0", [refused; 2]),
         // The digest alone.
-        (
-            "registry.corp/team/app@a",
-            both("a", "registry.corp/team/app:1.2"),
-        ),
-        (
-            "registry.corp/team/app@b",
-            both("b", "registry.corp/team/app:1.3"),
-        ),
+        ("registry.corp/team/app@a", both("a", "registry.corp/team/app:1.2")),
+        ("registry.corp/team/app@b", both("b", "registry.corp/team/app:1.3")),
         ("registry.corp/team/app@0", unpinned("0")),
         // A tag that is not pinned, in a repository that has only tags.
         ("registry.corp/team/app:1.4", [refused; 2]),
@@ -101,52 +89,22 @@ fn each_name_means_what_is_pinned_or_nothing() {
         ("registry.corp/team/app:1.4@a", unpinned("a")),
         ("registry.corp/team/app:1.4@0", unpinned("0")),
         // A repository.
-        (
-            "registry.corp/team/tool",
-            both("c", "registry.corp/team/tool"),
-        ),
-        (
-            "registry.corp/team/tool:7",
-            both("c", "registry.corp/team/tool"),
-        ),
-        (
-            "registry.corp/team/tool:7@c",
-            both("c", "registry.corp/team/tool"),
-        ),
-        (
-            "registry.corp/team/tool@c",
-            both("c", "registry.corp/team/tool"),
-        ),
+        ("registry.corp/team/tool", both("c", "registry.corp/team/tool")),
+        ("registry.corp/team/tool:7", both("c", "registry.corp/team/tool")),
+        ("registry.corp/team/tool:7@c", both("c", "registry.corp/team/tool")),
+        ("registry.corp/team/tool@c", both("c", "registry.corp/team/tool")),
         ("registry.corp/team/tool@0", [refused; 2]),
         ("registry.corp/team/tool:7@0", [refused; 2]),
         // A tag beside its repository.
-        (
-            "registry.corp/team/both:1",
-            both("e", "registry.corp/team/both:1"),
-        ),
-        (
-            "registry.corp/team/both:2",
-            both("d", "registry.corp/team/both"),
-        ),
+        ("registry.corp/team/both:1", both("e", "registry.corp/team/both:1")),
+        ("registry.corp/team/both:2", both("d", "registry.corp/team/both")),
         ("registry.corp/team/both:1@d", [refused; 2]),
         ("registry.corp/team/both:2@e", [refused; 2]),
-        (
-            "registry.corp/team/both@e",
-            both("e", "registry.corp/team/both:1"),
-        ),
-        (
-            "registry.corp/team/both@d",
-            both("d", "registry.corp/team/both"),
-        ),
+        ("registry.corp/team/both@e", both("e", "registry.corp/team/both:1")),
+        ("registry.corp/team/both@d", both("d", "registry.corp/team/both")),
         // Several.
-        (
-            "registry.corp/team/many@1",
-            both("1", "registry.corp/team/many"),
-        ),
-        (
-            "registry.corp/team/many:5@2",
-            both("2", "registry.corp/team/many"),
-        ),
+        ("registry.corp/team/many@1", both("1", "registry.corp/team/many")),
+        ("registry.corp/team/many:5@2", both("2", "registry.corp/team/many")),
         ("registry.corp/team/many@3", [refused; 2]),
         ("registry.corp/team/many:5", [refused; 2]),
         // No pin at all.
@@ -159,16 +117,10 @@ fn each_name_means_what_is_pinned_or_nothing() {
         ("registry.corp:5000/team/app@a", unpinned("a")),
         ("other.corp/team/app:1.2@a", unpinned("a")),
         // Other spellings.
-        (
-            "Registry.CORP:443/team/app:1.2",
-            both("a", "registry.corp/team/app:1.2"),
-        ),
+        ("Registry.CORP:443/team/app:1.2", both("a", "registry.corp/team/app:1.2")),
         ("REGISTRY.corp/team/app:1.2@0", [refused; 2]),
         ("registry.corp:443/team/tool@0", [refused; 2]),
-        (
-            "index.docker.io/library/busybox",
-            both("f", "docker.io/library/busybox"),
-        ),
+        ("index.docker.io/library/busybox", both("f", "docker.io/library/busybox")),
         ("docker.io:443/busybox@0", [refused; 2]),
         ("busybox:1.36", both("f", "docker.io/library/busybox")),
         // No tag is `latest`.
@@ -222,11 +174,7 @@ fn a_refusal_says_what_is_pinned_and_what_to_do() {
             "the measured document pins registry.corp/team/app:1.2 to @a, and the image reference \
             names @0: name what is pinned, or change [pins]",
         ),
-        (
-            false,
-            "registry.corp/team/many@3",
-            "pins registry.corp/team/many to @1 and 1 more, and",
-        ),
+        (false, "registry.corp/team/many@3", "pins registry.corp/team/many to @1 and 1 more, and"),
         (
             false,
             "registry.corp/team/many:5",
@@ -256,11 +204,9 @@ fn a_refusal_says_what_is_pinned_and_what_to_do() {
         ),
     ] {
         let error = find(&pins(is_only, PINS), image).unwrap_err().to_string();
-        let words = ["a", "0", "1"]
-            .iter()
-            .fold(words.to_owned(), |words, letter| {
-                words.replace(&format!("@{letter}"), &digest(letter.parse().unwrap()))
-            });
+        let words = ["a", "0", "1"].iter().fold(words.to_owned(), |words, letter| {
+            words.replace(&format!("@{letter}"), &digest(letter.parse().unwrap()))
+        });
         assert!(error.contains(&words), "{error}");
     }
 }

@@ -76,21 +76,11 @@ fn what_runs_is_ranked_as_containerd_ranks_it() {
         (
             "linux/amd64",
             vec!["linux/amd64", "linux/386"],
-            vec![
-                "linux/amd64/v2",
-                "linux/amd64/v3",
-                "linux/arm64",
-                "windows/amd64",
-            ],
+            vec!["linux/amd64/v2", "linux/amd64/v3", "linux/arm64", "windows/amd64"],
         ),
         (
             "linux/amd64/v3",
-            vec![
-                "linux/amd64/v3",
-                "linux/amd64/v2",
-                "linux/amd64",
-                "linux/386",
-            ],
+            vec!["linux/amd64/v3", "linux/amd64/v2", "linux/amd64", "linux/386"],
             vec!["linux/amd64/v4", "linux/amd64/v0", "linux/amd64/w1"],
         ),
         (
@@ -106,19 +96,8 @@ fn what_runs_is_ranked_as_containerd_ranks_it() {
         ),
         (
             "linux/arm64",
-            vec![
-                "linux/arm64/v8",
-                "linux/arm/v8",
-                "linux/arm/v7",
-                "linux/arm/v6",
-                "linux/arm/v5",
-            ],
-            vec![
-                "linux/arm64/v8.1",
-                "linux/arm64/v9",
-                "linux/arm/v4",
-                "linux/amd64",
-            ],
+            vec!["linux/arm64/v8", "linux/arm/v8", "linux/arm/v7", "linux/arm/v6", "linux/arm/v5"],
+            vec!["linux/arm64/v8.1", "linux/arm64/v9", "linux/arm/v4", "linux/amd64"],
         ),
         (
             "linux/arm64/v9.1",
@@ -139,17 +118,9 @@ fn what_runs_is_ranked_as_containerd_ranks_it() {
             vec!["linux/arm", "linux/arm/v6", "linux/arm/v5"],
             vec!["linux/arm/v8", "linux/arm/v4", "linux/arm64"],
         ),
-        (
-            "linux/arm/v6",
-            vec!["linux/armel", "linux/arm/v5"],
-            vec!["linux/arm"],
-        ),
+        ("linux/arm/v6", vec!["linux/armel", "linux/arm/v5"], vec!["linux/arm"]),
         ("linux/386", vec!["linux/i386"], vec!["linux/amd64"]),
-        (
-            "linux/s390x",
-            vec!["linux/s390x"],
-            vec!["linux/s390", "linux/s390x/z15"],
-        ),
+        ("linux/s390x", vec!["linux/s390x"], vec!["linux/s390", "linux/s390x/z15"]),
         (
             "linux/riscv64/rva22u64",
             vec!["linux/riscv64/rva22u64", "linux/riscv64"],
@@ -159,15 +130,9 @@ fn what_runs_is_ranked_as_containerd_ranks_it() {
         let on = platform(guest);
         let ranks: Vec<_> = runs
             .iter()
-            .map(|text| {
-                on.rank(&platform(text))
-                    .unwrap_or_else(|| panic!("{text} on {guest}"))
-            })
+            .map(|text| on.rank(&platform(text)).unwrap_or_else(|| panic!("{text} on {guest}")))
             .collect();
-        assert!(
-            ranks.is_sorted_by(|one, next| one < next),
-            "{guest}: {ranks:?}"
-        );
+        assert!(ranks.is_sorted_by(|one, next| one < next), "{guest}: {ranks:?}");
         assert_eq!(ranks[0], 0, "{guest}");
         for text in does_not {
             assert_eq!(on.rank(&platform(text)), None, "{text} on {guest}");
@@ -179,11 +144,7 @@ fn what_runs_is_ranked_as_containerd_ranks_it() {
 fn fields_that_documents_leave_out_or_invent_are_read() {
     let guest = platform("linux/amd64/v2");
     for (text, shown, rank) in [
-        (
-            r#"{"os":"linux","architecture":"amd64"}"#,
-            "linux/amd64",
-            Some(1),
-        ),
+        (r#"{"os":"linux","architecture":"amd64"}"#, "linux/amd64", Some(1)),
         (
             r#"{"os":"linux","architecture":"amd64","variant":null,
             "os.version":null,"os.features":null}"#,
@@ -212,28 +173,12 @@ fn fields_that_documents_leave_out_or_invent_are_read() {
             "linux(+a+...)/amd64",
             None,
         ),
-        (
-            r#"{"architecture":"x86_64","variant":"v2"}"#,
-            "any/amd64/v2",
-            Some(0),
-        ),
+        (r#"{"architecture":"x86_64","variant":"v2"}"#, "any/amd64/v2", Some(0)),
         (r#"{"os":"linux"}"#, "linux/any", None),
         (r#"{}"#, "any/any", None),
-        (
-            r#"{"os":"unknown","architecture":"unknown"}"#,
-            "unknown/unknown",
-            None,
-        ),
-        (
-            r#"{"os":"linux","architecture":"amd64 \u001b[31m"}"#,
-            "linux/?",
-            None,
-        ),
-        (
-            r#"{"os":"linux","architecture":"amd64","variant":"v 2"}"#,
-            "linux/amd64/?",
-            None,
-        ),
+        (r#"{"os":"unknown","architecture":"unknown"}"#, "unknown/unknown", None),
+        (r#"{"os":"linux","architecture":"amd64 \u001b[31m"}"#, "linux/?", None),
+        (r#"{"os":"linux","architecture":"amd64","variant":"v 2"}"#, "linux/amd64/?", None),
     ] {
         let read = from_json(text);
         assert_eq!(read.to_string(), shown, "{text}");
@@ -251,18 +196,9 @@ fn a_configuration_objects_only_to_what_it_says() {
         (r#"{"os":"linux"}"#, true),
         (r#"{"os":"windows"}"#, false),
         (r#"{"architecture":"arm64"}"#, true),
-        (
-            r#"{"os":"linux","architecture":"arm64","variant":"v8"}"#,
-            true,
-        ),
-        (
-            r#"{"os":"linux","architecture":"arm","variant":"v6"}"#,
-            true,
-        ),
-        (
-            r#"{"os":"linux","architecture":"arm64","variant":"v9"}"#,
-            false,
-        ),
+        (r#"{"os":"linux","architecture":"arm64","variant":"v8"}"#, true),
+        (r#"{"os":"linux","architecture":"arm","variant":"v6"}"#, true),
+        (r#"{"os":"linux","architecture":"arm64","variant":"v9"}"#, false),
         (r#"{"os":"linux","architecture":"amd64"}"#, false),
         (r#"{"os":"darwin","architecture":"arm64"}"#, false),
     ] {

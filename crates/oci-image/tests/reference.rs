@@ -16,10 +16,7 @@ const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abc
 fn references_with_a_digest_are_read() {
     for (text, expected) in [
         ("registry.corp:5000/team/app", "registry.corp:5000/team/app"),
-        (
-            "registry.corp:5000/team/app:1.2",
-            "registry.corp:5000/team/app",
-        ),
+        ("registry.corp:5000/team/app:1.2", "registry.corp:5000/team/app"),
         ("busybox", "docker.io/library/busybox"),
         ("busybox:1.36", "docker.io/library/busybox"),
         ("team/app", "docker.io/team/app"),
@@ -27,10 +24,7 @@ fn references_with_a_digest_are_read() {
         ("docker.io/busybox", "docker.io/library/busybox"),
         ("docker.io/team/app", "docker.io/team/app"),
         ("index.docker.io/busybox", "docker.io/library/busybox"),
-        (
-            "registry-1.docker.io/library/busybox",
-            "docker.io/library/busybox",
-        ),
+        ("registry-1.docker.io/library/busybox", "docker.io/library/busybox"),
         ("registry-1.docker.io/busybox", "docker.io/library/busybox"),
         ("docker.io:443/busybox", "docker.io:443/library/busybox"),
         ("docker.io:5000/busybox", "docker.io:5000/busybox"),
@@ -52,11 +46,7 @@ fn references_with_a_digest_are_read() {
     ] {
         let read = ImageReference::parse(&format!("{text}@sha256:{HEX}"))
             .unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(
-            read.to_string(),
-            format!("{expected}@sha256:{HEX}"),
-            "{text}"
-        );
+        assert_eq!(read.to_string(), format!("{expected}@sha256:{HEX}"), "{text}");
     }
     assert!(ImageReference::parse(&format!("app@sha512:{HEX}{HEX}")).is_ok());
     let longest = format!("a.corp/{}", "r".repeat(255));
@@ -66,21 +56,14 @@ fn references_with_a_digest_are_read() {
 #[test]
 fn a_reference_without_digest_says_how_to_pin_it() {
     for (text, name, tag) in [
-        (
-            "registry.corp:5000/team/app:1.2",
-            "registry.corp:5000/team/app",
-            "1.2",
-        ),
+        ("registry.corp:5000/team/app:1.2", "registry.corp:5000/team/app", "1.2"),
         ("busybox", "docker.io/library/busybox", "latest"),
         ("[::1]:5000/app", "[::1]:5000/app", "latest"),
     ] {
         let error = ImageReference::parse(text).unwrap_err();
         assert_eq!(
             error,
-            InvalidReference::NoDigest {
-                name: name.to_owned(),
-                tag: tag.to_owned()
-            }
+            InvalidReference::NoDigest { name: name.to_owned(), tag: tag.to_owned() }
         );
         let words = error.to_string();
         assert!(words.contains(&format!("docker://{name}:{tag}")), "{words}");
@@ -93,12 +76,7 @@ fn every_mistake_has_its_own_words() {
     use InvalidReference as Invalid;
     let with_digest = |name: &str| format!("{name}@sha256:{HEX}");
     let digest = |error| Invalid::Digest(error);
-    let length = |found| {
-        digest(InvalidDigest::Length {
-            expected: 64,
-            found,
-        })
-    };
+    let length = |found| digest(InvalidDigest::Length { expected: 64, found });
     for (text, why) in [
         (String::new(), Invalid::Empty),
         ("@".to_owned(), digest(InvalidDigest::Algorithm)),
@@ -117,36 +95,18 @@ fn every_mistake_has_its_own_words() {
         (with_digest("_./app"), Invalid::TrailingDot),
         (with_digest("https://registry.corp/app"), Invalid::Scheme),
         (with_digest("docker://registry.corp/app"), Invalid::Scheme),
-        (
-            with_digest("user:password@registry.corp/app"),
-            Invalid::UserInfo,
-        ),
+        (with_digest("user:password@registry.corp/app"), Invalid::UserInfo),
         (with_digest("user@registry.corp/app"), Invalid::UserInfo),
         (with_digest(" registry.corp/app"), Invalid::Space),
         (format!("{}\n", with_digest("app")), Invalid::Space),
         (with_digest("registry.corp/a\u{a0}b"), Invalid::Space),
-        (
-            format!("app@sha256:{HEX}@sha256:{HEX}"),
-            length(64 + 1 + 7 + 64),
-        ),
+        (format!("app@sha256:{HEX}@sha256:{HEX}"), length(64 + 1 + 7 + 64)),
         (format!("app@sha256:{}", &HEX[1..]), length(63)),
         (format!("app@sha256:{HEX}0"), length(65)),
-        (
-            format!("app@sha256:{}", HEX.to_uppercase()),
-            digest(InvalidDigest::Uppercase),
-        ),
-        (
-            format!("app@sha384:{HEX}{}", &HEX[..32]),
-            digest(InvalidDigest::Algorithm),
-        ),
-        (
-            format!("app@md5:{}", &HEX[..32]),
-            digest(InvalidDigest::Weak),
-        ),
-        (
-            format!("app@sha1:{}", &HEX[..40]),
-            digest(InvalidDigest::Weak),
-        ),
+        (format!("app@sha256:{}", HEX.to_uppercase()), digest(InvalidDigest::Uppercase)),
+        (format!("app@sha384:{HEX}{}", &HEX[..32]), digest(InvalidDigest::Algorithm)),
+        (format!("app@md5:{}", &HEX[..32]), digest(InvalidDigest::Weak)),
+        (format!("app@sha1:{}", &HEX[..40]), digest(InvalidDigest::Weak)),
         (format!("app@{HEX}"), digest(InvalidDigest::Algorithm)),
         (with_digest("registry.corp/../app"), Invalid::Repository),
         (with_digest("registry.corp//app"), Invalid::Repository),
@@ -165,49 +125,20 @@ fn every_mistake_has_its_own_words() {
         (with_digest("app:1:2"), Invalid::Tag),
         (with_digest("app:caf\u{e9}"), Invalid::Tag),
         (with_digest("registry.corp/app:1/2"), Invalid::Tag),
-        (
-            with_digest(&format!("app:{}", "t".repeat(129))),
-            Invalid::Tag,
-        ),
+        (with_digest(&format!("app:{}", "t".repeat(129))), Invalid::Tag),
         (
             with_digest(&format!("a.corp/{}", "r".repeat(256))),
             Invalid::RepositoryTooLong { length: 256 },
         ),
-        (
-            with_digest(&"r".repeat(248)),
-            Invalid::RepositoryTooLong { length: 256 },
-        ),
-        (
-            "r".repeat(MAX_REFERENCE_BYTES + 1),
-            Invalid::TooLong {
-                length: MAX_REFERENCE_BYTES + 1,
-            },
-        ),
-        (
-            with_digest("registry.corp:99999/app"),
-            Invalid::Registry(InvalidName::Port),
-        ),
-        (
-            with_digest("app:1.2/b"),
-            Invalid::Registry(InvalidName::Port),
-        ),
+        (with_digest(&"r".repeat(248)), Invalid::RepositoryTooLong { length: 256 }),
+        ("r".repeat(MAX_REFERENCE_BYTES + 1), Invalid::TooLong { length: MAX_REFERENCE_BYTES + 1 }),
+        (with_digest("registry.corp:99999/app"), Invalid::Registry(InvalidName::Port)),
+        (with_digest("app:1.2/b"), Invalid::Registry(InvalidName::Port)),
         (with_digest("::1/app"), Invalid::Registry(InvalidName::Ipv6)),
-        (
-            with_digest("[::1/app"),
-            Invalid::Registry(InvalidName::Ipv6),
-        ),
-        (
-            with_digest("[fe80::1%eth0]/app"),
-            Invalid::Registry(InvalidName::Ipv6),
-        ),
-        (
-            with_digest("192.0.2/app"),
-            Invalid::Registry(InvalidName::NumericLabel),
-        ),
-        (
-            with_digest("../app"),
-            Invalid::Registry(InvalidName::EmptyLabel),
-        ),
+        (with_digest("[::1/app"), Invalid::Registry(InvalidName::Ipv6)),
+        (with_digest("[fe80::1%eth0]/app"), Invalid::Registry(InvalidName::Ipv6)),
+        (with_digest("192.0.2/app"), Invalid::Registry(InvalidName::NumericLabel)),
+        (with_digest("../app"), Invalid::Registry(InvalidName::EmptyLabel)),
     ] {
         assert_eq!(ImageReference::parse(&text).unwrap_err(), why, "{text}");
     }
@@ -241,14 +172,8 @@ fn a_tag_is_pinned_by_the_digest_that_was_found_and_never_in_place_of_another() 
         assert_eq!(tagged.to_string(), shown);
         let (name, tag) = shown.rsplit_once(':').unwrap();
         assert_eq!(tagged.tag(), tag);
-        assert_eq!(
-            name,
-            format!("{}/{}", tagged.registry(), tagged.repository())
-        );
-        assert_eq!(
-            tagged.pin(found.clone()).to_string(),
-            format!("{name}@{found}")
-        );
+        assert_eq!(name, format!("{}/{}", tagged.registry(), tagged.repository()));
+        assert_eq!(tagged.pin(found.clone()).to_string(), format!("{name}@{found}"));
     }
     for text in [format!("app:1.2@sha256:{HEX}"), format!("app@sha256:{HEX}")] {
         let error = TaggedReference::parse(&text).unwrap_err();
@@ -271,11 +196,7 @@ fn nearly_a_reference() -> impl Strategy<Value = String> {
         1 => "[a-zA-Z0-9./_-]{0,8}",
         1 => "[a-z]{240,256}",
     ];
-    let tag = prop_oneof![
-        Just(String::new()),
-        ":[a-zA-Z0-9_.-]{0,6}",
-        ":[a-z]{126,129}"
-    ];
+    let tag = prop_oneof![Just(String::new()), ":[a-zA-Z0-9_.-]{0,6}", ":[a-z]{126,129}"];
     let digest = prop_oneof![
         6 => "@sha256:[0-9a-f]{64}",
         2 => "@sha512:[0-9a-f]{128}",
@@ -299,9 +220,7 @@ fn compare(text: &str) -> Result<(), TestCaseError> {
         }
         return Ok(());
     };
-    let digest = theirs
-        .digest()
-        .and_then(|digest| Digest::parse(digest).ok());
+    let digest = theirs.digest().and_then(|digest| Digest::parse(digest).ok());
     match (ours, digest) {
         (Ok(ours), Some(digest)) => {
             prop_assert_eq!(ours.digest(), &digest);

@@ -77,10 +77,7 @@ impl Content {
             let wanted = search.wanted();
             let bytes = self.0[&wanted.digest.to_string()].clone();
             let document = wanted.verify(Unverified::new(bytes)).unwrap();
-            if let Some(image) = search
-                .receive(document)
-                .map_err(|error| error.to_string())?
-            {
+            if let Some(image) = search.receive(document).map_err(|error| error.to_string())? {
                 return Ok((image, documents));
             }
         }
@@ -109,18 +106,11 @@ fn table(media_type: &str, platforms: &[&str], rows: &[(&str, Option<usize>)]) {
     for (guest, expected) in rows {
         match (content.search(&index, guest), expected) {
             (Ok((image, documents)), Some(at)) => {
-                assert_eq!(
-                    image.manifest.to_string(),
-                    entries[*at]["digest"],
-                    "{guest}"
-                );
+                assert_eq!(image.manifest.to_string(), entries[*at]["digest"], "{guest}");
                 assert_eq!(documents, 3, "index, manifest, configuration");
             }
             (Err(error), None) => {
-                assert!(
-                    error.contains(&format!("has no image for {guest}")),
-                    "{error}"
-                );
+                assert!(error.contains(&format!("has no image for {guest}")), "{error}");
                 assert!(error.contains(platforms[0]), "{error}");
             }
             (other, expected) => panic!("{guest}: {expected:?}, but {other:?}"),
@@ -175,12 +165,7 @@ fn the_nearest_variant_wins_and_the_order_breaks_ties() {
     );
     table(
         INDEX,
-        &[
-            "linux/amd64/v2",
-            "linux/amd64/v4",
-            "linux/amd64",
-            "linux/amd64/v3",
-        ],
+        &["linux/amd64/v2", "linux/amd64/v4", "linux/amd64", "linux/amd64/v3"],
         &[
             ("linux/amd64", Some(2)),
             ("linux/amd64/v2", Some(0)),
@@ -194,12 +179,7 @@ fn the_nearest_variant_wins_and_the_order_breaks_ties() {
     table(INDEX, &["linux/386"], &[("linux/amd64", Some(0))]);
     table(
         INDEX,
-        &[
-            "linux/386",
-            "windows/amd64",
-            "linux/x86_64/v1",
-            "linux/amd64",
-        ],
+        &["linux/386", "windows/amd64", "linux/x86_64/v1", "linux/amd64"],
         &[("linux/amd64", Some(2))],
     );
     let mut content = Content::default();
@@ -226,10 +206,7 @@ fn attestations_are_no_images() {
     assert_eq!(content.chosen(&index, "linux/amd64"), amd64["digest"]);
     assert_eq!(content.chosen(&index, "linux/arm64"), arm64["digest"]);
     let error = content.search(&index, "linux/s390x").unwrap_err();
-    assert!(
-        error.ends_with("only for: linux/amd64, linux/arm64"),
-        "{error}"
-    );
+    assert!(error.ends_with("only for: linux/amd64, linux/arm64"), "{error}");
 
     // Neither sign of an attestation needs the other, and none is chosen for want of anything
     // better.
@@ -252,10 +229,7 @@ fn attestations_are_no_images() {
     ];
     let index = content.index(INDEX, &nothing);
     let error = content.search(&index, "linux/amd64").unwrap_err();
-    assert!(
-        error.contains("has no image for linux/amd64, and lists no other"),
-        "{error}"
-    );
+    assert!(error.contains("has no image for linux/amd64, and lists no other"), "{error}");
 }
 
 #[test]
@@ -289,10 +263,7 @@ fn where_the_index_is_silent_the_configurations_decide() {
     assert_eq!(content.chosen(&index, "linux/amd64"), empty["digest"]);
     assert_eq!(content.chosen(&index, "linux/s390x"), untyped["digest"]);
     let error = content.search(&index, "linux/riscv64").unwrap_err();
-    for offered in [
-        "linux/arm64, linux/any, a Helm chart",
-        "linux/amd64, linux/s390x",
-    ] {
+    for offered in ["linux/arm64, linux/any, a Helm chart", "linux/amd64, linux/s390x"] {
         assert!(error.contains(offered), "{error}");
     }
 
@@ -354,10 +325,7 @@ fn indexes_in_indexes() {
             }
             Err(error) => {
                 assert!(depth > MAX_INDEX_DEPTH, "{error}");
-                assert!(
-                    error.contains("is nested more than 4 levels deep"),
-                    "{error}"
-                );
+                assert!(error.contains("is nested more than 4 levels deep"), "{error}");
             }
         }
     }
@@ -374,16 +342,10 @@ fn indexes_in_indexes() {
     let (image, _) = content.search(&both, "linux/arm64").unwrap();
     assert_eq!(image.manifest.to_string(), arm64["digest"]);
     // The index that was looked at in vain did not lead to it.
-    let way = image
-        .contents
-        .iter()
-        .map(|digest| json!(digest.to_string()));
+    let way = image.contents.iter().map(|digest| json!(digest.to_string()));
     assert!(way.eq([&both, &right, &arm64].map(|one| one["digest"].clone())));
     let error = content.search(&both, "linux/s390x").unwrap_err();
-    assert!(
-        error.contains("only for: linux/amd64, linux/arm64"),
-        "{error}"
-    );
+    assert!(error.contains("only for: linux/amd64, linux/arm64"), "{error}");
     assert!(error.contains(both["digest"].as_str().unwrap()), "{error}");
 }
 
@@ -396,10 +358,7 @@ fn an_entry_and_its_document_agree_on_what_it_is() {
     image["mediaType"] = json!(INDEX);
     let index = content.index(INDEX, &[image]);
     let error = content.search(&index, "linux/amd64").unwrap_err();
-    assert!(
-        error.contains("is listed as") && error.contains("something else"),
-        "{error}"
-    );
+    assert!(error.contains("is listed as") && error.contains("something else"), "{error}");
     let inner = content.entry("linux/amd64");
     let mut inner = content.index(INDEX, &[inner]);
     inner["mediaType"] = json!(MANIFEST);
@@ -454,10 +413,7 @@ fn sizes_and_digests_come_from_the_document_above() {
     let root = Digest::parse(index["digest"].as_str().unwrap()).unwrap();
     let mut search = Search::new(root, Platform::parse("linux/amd64").unwrap());
     let sizes = [None, entry["size"].as_u64(), None];
-    for (at, kind) in [Kind::Manifest, Kind::Manifest, Kind::Config]
-        .into_iter()
-        .enumerate()
-    {
+    for (at, kind) in [Kind::Manifest, Kind::Manifest, Kind::Config].into_iter().enumerate() {
         let wanted = search.wanted();
         assert_eq!(wanted.kind, kind);
         if at < 2 {

@@ -26,9 +26,7 @@ impl Effort {
     /// Takes one operation, and says whether there was one.
     pub fn spend(&self) -> bool {
         let less_one = |left: u32| left.checked_sub(1);
-        self.0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
-            .is_ok()
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one).is_ok()
     }
 }
 

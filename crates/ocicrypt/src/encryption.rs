@@ -113,11 +113,7 @@ pub struct Encryption {
 #[derive(Clone, Debug)]
 enum Wrapping {
     Jwe(usize, Result<Jwe, JweError>),
-    Packet {
-        entry: usize,
-        text: Vec<u8>,
-        packet: Result<Packet, InvalidPacket>,
-    },
+    Packet { entry: usize, text: Vec<u8>, packet: Result<Packet, InvalidPacket> },
     Unread(Scheme),
 }
 
@@ -169,9 +165,7 @@ impl Encryption {
         if recipients > MAX_RECIPIENTS {
             return Err(InvalidEncryption::Recipients(recipients));
         }
-        let jwes = jwes
-            .into_iter()
-            .map(|(entry, jwe)| Wrapping::Jwe(entry, jwe));
+        let jwes = jwes.into_iter().map(|(entry, jwe)| Wrapping::Jwe(entry, jwe));
         let wrappings: Vec<_> = jwes.chain(packets).chain(unread).collect();
         if wrappings.is_empty() {
             return Err(InvalidEncryption::NoKeys);
@@ -192,12 +186,7 @@ impl Encryption {
     /// to open `all`, those for the key broker too.
     pub fn packets_for_hub(&self, all: bool) -> impl Iterator<Item = (usize, &[u8], Option<&str>)> {
         self.wrappings.iter().filter_map(move |wrapping| {
-            let Wrapping::Packet {
-                entry,
-                text,
-                packet,
-            } = wrapping
-            else {
+            let Wrapping::Packet { entry, text, packet } = wrapping else {
                 return None;
             };
             let is_for_hub = match packet {
@@ -267,17 +256,13 @@ impl Encryption {
             return Err(Refused::NoKeys);
         }
         let opened =
-            jwe.open_within(keys, &mut || effort.spend())
-                .map_err(|error| match error {
-                    JweError::NoKey { wanted, .. } => Refused::NoKeyOpens(wanted),
-                    JweError::Stopped => Refused::Stopped,
-                    error => Refused::Jwe(error),
-                })?;
+            jwe.open_within(keys, &mut || effort.spend()).map_err(|error| match error {
+                JweError::NoKey { wanted, .. } => Refused::NoKeyOpens(wanted),
+                JweError::Stopped => Refused::Stopped,
+                error => Refused::Jwe(error),
+            })?;
         let key = LayerKey::parse(&opened.plain, &self.public).map_err(Refused::Options)?;
-        let how = How::Jwe {
-            algorithm: opened.algorithm,
-            key: opened.key,
-        };
+        let how = How::Jwe { algorithm: opened.algorithm, key: opened.key };
         Ok(Unlocked { key, how })
     }
 
@@ -286,16 +271,11 @@ impl Encryption {
         packet: &Result<Packet, InvalidPacket>,
         keys: &BTreeMap<String, Zeroizing<Vec<u8>>>,
     ) -> Result<Unlocked, Refused> {
-        let packet = packet
-            .as_ref()
-            .map_err(|error| Refused::Packet(error.clone()))?;
+        let packet = packet.as_ref().map_err(|error| Refused::Packet(error.clone()))?;
         let key = keys.get(packet.kid()).ok_or(Refused::NotFetched)?;
         let plain = packet.open(key).map_err(Refused::Unopened)?;
         let key = LayerKey::parse(&plain, &self.public).map_err(Refused::Options)?;
-        let how = How::KeyProvider {
-            name: PROVIDER_NAME.to_owned(),
-            kid: packet.kid().to_owned(),
-        };
+        let how = How::KeyProvider { name: PROVIDER_NAME.to_owned(), kid: packet.kid().to_owned() };
         Ok(Unlocked { key, how })
     }
 }
@@ -354,10 +334,7 @@ fn check_number(what: &str, found: usize) -> Result<(), InvalidEncryption> {
     if found <= MAX_ENTRIES {
         return Ok(());
     }
-    Err(InvalidEncryption::TooMany {
-        what: what.to_owned(),
-        found,
-    })
+    Err(InvalidEncryption::TooMany { what: what.to_owned(), found })
 }
 
 #[cfg(test)]

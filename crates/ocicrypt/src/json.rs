@@ -115,11 +115,8 @@ pub(crate) fn array<const N: usize>(
 ) -> Result<Zeroizing<[u8; N]>, InvalidJson> {
     let bytes = bytes(object, name)?;
     let array = <&[u8; N]>::try_from(&bytes[..]);
-    let array = array.map_err(|_| InvalidJson::Length {
-        member: name,
-        expected: N,
-        found: bytes.len(),
-    })?;
+    let array =
+        array.map_err(|_| InvalidJson::Length { member: name, expected: N, found: bytes.len() })?;
     Ok(Zeroizing::new(*array))
 }
 

@@ -31,11 +31,7 @@ impl LayerKey {
     /// [`InvalidOptions`], which says nothing of what is in them.
     pub fn parse(private: &[u8], public: &PublicOptions) -> Result<Self, InvalidOptions> {
         let PrivateOptions { key, nonce } = PrivateOptions::parse(private)?;
-        Ok(Self {
-            key,
-            nonce,
-            hmac: public.hmac,
-        })
+        Ok(Self { key, nonce, hmac: public.hmac })
     }
 
     /// The cipher at the beginning of the layer.
@@ -58,10 +54,7 @@ impl LayerKey {
         context.update(TAG_LABEL);
         context.update(diff_id.to_string().as_bytes());
         let text = format!("sha256:{}", hex::encode(context.sign().as_ref()));
-        #[expect(
-            clippy::expect_used,
-            reason = "the prefix and 64 lower-case digits are a digest"
-        )]
+        #[expect(clippy::expect_used, reason = "the prefix and 64 lower-case digits are a digest")]
         Digest::parse(&text).expect("an HMAC-SHA256 in the form of a digest")
     }
 }

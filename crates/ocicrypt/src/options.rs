@@ -92,10 +92,7 @@ impl PrivateOptions {
         let options = json::object(text, MAX_OPTIONS_BYTES)?;
         let cipher = json::inner(&options, "cipheroptions")?;
         let cipher = cipher.ok_or(InvalidJson::Missing("cipheroptions"))?;
-        Ok(Self {
-            key: json::array(&options, "symkey")?,
-            nonce: json::array(cipher, "nonce")?,
-        })
+        Ok(Self { key: json::array(&options, "symkey")?, nonce: json::array(cipher, "nonce")? })
     }
 }
 

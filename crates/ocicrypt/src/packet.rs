@@ -124,9 +124,7 @@ impl Packet {
         if let Some(provider) = json::text(&packet, "provider")?
             && provider != PROVIDER
         {
-            return Err(InvalidPacket::Provider(
-                shown(provider).quoted().to_string(),
-            ));
+            return Err(InvalidPacket::Provider(shown(provider).quoted().to_string()));
         }
         let kid = json::required(&packet, "kid")?;
         let is_uri = kid.bytes().all(|byte| byte.is_ascii_graphic());
@@ -142,11 +140,7 @@ impl Packet {
         if wrapped.len() > MAX_OPTIONS_BYTES + TAG_BYTES {
             return Err(InvalidPacket::WrappedBytes(wrapped.len()));
         }
-        Ok(Self {
-            kid: kid.to_owned(),
-            wrapped,
-            iv,
-        })
+        Ok(Self { kid: kid.to_owned(), wrapped, iv })
     }
 
     /// The name of the key that it is wrapped with: visible ASCII, otherwise as the image has it.
@@ -178,9 +172,7 @@ fn open_gcm(key: &[u8], iv: [u8; NONCE_LEN], bytes: &mut [u8]) -> Result<usize, 
 
 impl fmt::Debug for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Packet")
-            .field("kid", &self.kid)
-            .finish_non_exhaustive()
+        f.debug_struct("Packet").field("kid", &self.kid).finish_non_exhaustive()
     }
 }
 

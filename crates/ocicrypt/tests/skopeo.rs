@@ -37,11 +37,7 @@ fn has_programs(test: &str) -> bool {
 }
 
 fn run(program: &str, directory: &Path, arguments: &[&str]) {
-    let output = Command::new(program)
-        .current_dir(directory)
-        .args(arguments)
-        .output()
-        .unwrap();
+    let output = Command::new(program).current_dir(directory).args(arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
 }
@@ -72,11 +68,7 @@ fn content(seed: u32, bytes: u32) -> Vec<u8> {
 /// An image of two layers. Nobody looks into them.
 fn image(layout: &Path) -> [Vec<u8>; 2] {
     fs::create_dir_all(layout.join("blobs/sha256")).unwrap();
-    fs::write(
-        layout.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )
-    .unwrap();
+    fs::write(layout.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
     let layers = [content(1, 100_003), content(2, 17)];
     let diff_ids: Vec<_> = layers.iter().map(|layer| sha256(layer)).collect();
     let config = json!({
@@ -94,11 +86,7 @@ fn image(layout: &Path) -> [Vec<u8>; 2] {
         ],
     });
     let manifest = manifest.to_string();
-    let manifest = blob(
-        layout,
-        "application/vnd.oci.image.manifest.v1+json",
-        manifest.as_bytes(),
-    );
+    let manifest = blob(layout, "application/vnd.oci.image.manifest.v1+json", manifest.as_bytes());
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(layout.join("index.json"), index.to_string()).unwrap();
     layers
@@ -124,12 +112,7 @@ fn layers(layout: &Path) -> Vec<Layer> {
         annotations: serde_json::from_value(descriptor["annotations"].clone()).unwrap_or_default(),
         bytes: read(descriptor),
     };
-    manifest["layers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(layer)
-        .collect()
+    manifest["layers"].as_array().unwrap().iter().map(layer).collect()
 }
 
 /// Asserts that a key gives a layer; a difference is not printed.
@@ -154,11 +137,7 @@ fn make_key(directory: &Path, name: &str, arguments: &[&str]) -> PrivateKey {
     let (private, public) = (format!("{name}.pem"), format!("{name}.pub"));
     let arguments = [&["genpkey", "-out", &private], arguments].concat();
     run("openssl", directory, &arguments);
-    run(
-        "openssl",
-        directory,
-        &["pkey", "-in", &private, "-pubout", "-out", &public],
-    );
+    run("openssl", directory, &["pkey", "-in", &private, "-pubout", "-out", &public]);
     PrivateKey::read(&fs::read(directory.join(private)).unwrap(), None).unwrap()
 }
 
@@ -187,14 +166,7 @@ fn what_skopeo_encrypts_is_decrypted() {
         run(
             "skopeo",
             at,
-            &[
-                "copy",
-                "-q",
-                "--encryption-key",
-                "jwe:key.pub",
-                "oci:plain",
-                "oci:encrypted",
-            ],
+            &["copy", "-q", "--encryption-key", "jwe:key.pub", "oci:plain", "oci:encrypted"],
         );
         let keys = [make_key(at, "other", kind), key];
         let layers = layers(&at.join("encrypted"));
@@ -204,14 +176,9 @@ fn what_skopeo_encrypts_is_decrypted() {
             assert!(layer.media_type.ends_with("+encrypted") && &layer.bytes != plain);
             let encryption = Encryption::parse(&layer.annotations).unwrap();
             assert!(encryption.uses_keys());
-            let unlocked = encryption
-                .unwrap(&keys, &BTreeMap::new(), &Effort::new(8))
-                .unwrap();
+            let unlocked = encryption.unwrap(&keys, &BTreeMap::new(), &Effort::new(8)).unwrap();
             assert_eq!(unlocked.how, How::Jwe { algorithm, key: 1 });
-            assert_eq!(
-                unlocked.how.to_string(),
-                format!("JWE {algorithm}, decryption key 2")
-            );
+            assert_eq!(unlocked.how.to_string(), format!("JWE {algorithm}, decryption key 2"));
             assert_decrypts(&unlocked.key, &layer.bytes, plain);
             let wrong = encryption.unwrap(
                 std::slice::from_ref(&stranger),
@@ -220,10 +187,8 @@ fn what_skopeo_encrypts_is_decrypted() {
             );
             let error = wrong.unwrap_err().to_string();
             assert!(error.starts_with("JWE 1: "), "{error}");
-            let error = encryption
-                .unwrap(&[], &BTreeMap::new(), &Effort::new(8))
-                .unwrap_err()
-                .to_string();
+            let error =
+                encryption.unwrap(&[], &BTreeMap::new(), &Effort::new(8)).unwrap_err().to_string();
             assert!(error.contains("no decryption key"), "{error}");
             found.push(unlocked.key);
         }
@@ -242,12 +207,7 @@ fn each_of_several_recipients_has_a_way() {
     let at = directory.path();
     let plain = image(&at.join("plain"));
     let keys = [make_key(at, "rsa", RSA), make_key(at, "ec", P384)];
-    let both = [
-        "--encryption-key",
-        "jwe:rsa.pub",
-        "--encryption-key",
-        "jwe:ec.pub",
-    ];
+    let both = ["--encryption-key", "jwe:rsa.pub", "--encryption-key", "jwe:ec.pub"];
     let last = ["--encrypt-layer", "-1", "oci:plain", "oci:encrypted"];
     run("skopeo", at, &[&["copy", "-q"], &both[..], &last].concat());
     let layers = layers(&at.join("encrypted"));
@@ -278,26 +238,12 @@ fn schemes_stand_side_by_side() {
     let plain = image(&at.join("plain"));
     let first = make_key(at, "first", P256);
     let second = make_key(at, "second", RSA);
-    let request = [
-        "req",
-        "-x509",
-        "-key",
-        "second.pem",
-        "-subj",
-        "/CN=test",
-        "-out",
-        "second.crt",
-    ];
+    let request = ["req", "-x509", "-key", "second.pem", "-subj", "/CN=test", "-out", "second.crt"];
     run("openssl", at, &request);
     let copy = |arguments: &[&str]| run("skopeo", at, &[&["copy", "-q"], arguments].concat());
     copy(&["--encryption-key", "jwe:first.pub", "oci:plain", "oci:one"]);
     copy(&["--encryption-key", "jwe:second.pub", "oci:plain", "oci:two"]);
-    copy(&[
-        "--encryption-key",
-        "pkcs7:second.crt",
-        "oci:plain",
-        "oci:pkcs7",
-    ]);
+    copy(&["--encryption-key", "pkcs7:second.crt", "oci:plain", "oci:pkcs7"]);
     copy(&[
         "--encryption-key",
         "pkcs7:second.crt",
@@ -312,26 +258,13 @@ fn schemes_stand_side_by_side() {
         let encryption = Encryption::parse(&layer.annotations).unwrap();
         assert!(!encryption.uses_keys());
         let error = encryption
-            .unwrap(
-                std::slice::from_ref(&second),
-                &BTreeMap::new(),
-                &Effort::new(8),
-            )
+            .unwrap(std::slice::from_ref(&second), &BTreeMap::new(), &Effort::new(8))
             .unwrap_err();
-        assert!(
-            error.to_string().contains("PKCS#7: this is not supported"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("PKCS#7: this is not supported"), "{error}");
     }
     for layer in layers(&at.join("both")) {
         let encryption = Encryption::parse(&layer.annotations).unwrap();
-        encryption
-            .unwrap(
-                std::slice::from_ref(&first),
-                &BTreeMap::new(),
-                &Effort::new(8),
-            )
-            .unwrap();
+        encryption.unwrap(std::slice::from_ref(&first), &BTreeMap::new(), &Effort::new(8)).unwrap();
     }
     // skopeo cannot add a key, so this puts one that is of no use before the right one.
     let jwe = "org.opencontainers.image.enc.keys.jwe";
@@ -342,11 +275,7 @@ fn schemes_stand_side_by_side() {
         annotations.insert(jwe.to_owned(), list);
         let encryption = Encryption::parse(&annotations).unwrap();
         let unlocked = encryption
-            .unwrap(
-                std::slice::from_ref(&first),
-                &BTreeMap::new(),
-                &Effort::new(8),
-            )
+            .unwrap(std::slice::from_ref(&first), &BTreeMap::new(), &Effort::new(8))
             .unwrap();
         assert_decrypts(&unlocked.key, &layer.bytes, plain);
     }

@@ -76,18 +76,13 @@ impl Calls {
             .and(BASE)
             .only_with(libc::SYS_mmap, 2, &[executable])?
             .only_with(libc::SYS_mprotect, 2, &[executable])?
-            .only_with(
-                libc::SYS_tgkill,
-                0,
-                &[Argument::EqualLow(std::process::id())],
-            )
+            .only_with(libc::SYS_tgkill, 0, &[Argument::EqualLow(std::process::id())])
     }
 
     /// Allows `further` too, whatever their arguments.
     #[must_use]
     pub fn and(mut self, further: &[c_long]) -> Self {
-        self.0
-            .extend(further.iter().map(|call| (*call, Vec::new())));
+        self.0.extend(further.iter().map(|call| (*call, Vec::new())));
         self
     }
 
@@ -103,9 +98,7 @@ impl Calls {
         values: &[Argument],
     ) -> Result<Self, Error> {
         if position > 5 {
-            return Err(failed("compile the system call filter")(
-                "a call has six arguments",
-            ));
+            return Err(failed("compile the system call filter")("a call has six arguments"));
         }
         let conditions = values.iter().map(|value| value.condition(position));
         self.0.insert(call, conditions.collect());
@@ -140,11 +133,7 @@ impl Calls {
                 libc::SYS_sched_getaffinity,
             ])
             .only_with(libc::SYS_clone, 0, &[threads])?
-            .only_with(
-                libc::SYS_prctl,
-                0,
-                &[Argument::Equal(libc::PR_SET_NAME as u64)],
-            )?
+            .only_with(libc::SYS_prctl, 0, &[Argument::Equal(libc::PR_SET_NAME as u64)])?
             .compile()?;
         let no_clone3 = filter(
             [(libc::SYS_clone3, Vec::new())].into(),
@@ -172,11 +161,7 @@ impl Argument {
             Self::Without(bits) => (bits, 0),
             Self::With(bits) => (bits, bits),
         };
-        Condition {
-            position,
-            mask,
-            value,
-        }
+        Condition { position, mask, value }
     }
 }
 
@@ -185,9 +170,8 @@ fn filter(
     otherwise: SeccompAction,
     listed: SeccompAction,
 ) -> Result<BpfProgram, Error> {
-    let architecture = std::env::consts::ARCH
-        .try_into()
-        .map_err(failed("seccomp on this architecture"))?;
+    let architecture =
+        std::env::consts::ARCH.try_into().map_err(failed("seccomp on this architecture"))?;
     Ok(program::compile(&rules, otherwise, listed, architecture))
 }
 

@@ -11,11 +11,8 @@ use crate::error::failed;
 ///
 /// Where the kernel refuses, such as for a capability that the process does not have.
 pub fn keep_only(kept: CapabilitySet) -> Result<(), Error> {
-    let sets = CapabilitySets {
-        effective: kept,
-        permitted: kept,
-        inheritable: CapabilitySet::empty(),
-    };
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     // The way back would be a program that gives them to whoever starts it.
     rustix::thread::set_no_new_privs(true).map_err(failed("no_new_privs"))?;
     set_capabilities(None, sets).map_err(failed("drop capabilities"))

@@ -12,8 +12,5 @@ pub struct Error {
 
 /// Turns any error of `step` into ours.
 pub(crate) fn failed<E: std::fmt::Display>(step: &'static str) -> impl Fn(E) -> Error {
-    move |error| Error {
-        step,
-        reason: error.to_string(),
-    }
+    move |error| Error { step, reason: error.to_string() }
 }

@@ -106,9 +106,7 @@ pub fn confine(grants: &[(BorrowedFd<'_>, Grant)]) -> Result<Enforced, Error> {
         .and_then(Ruleset::create)
         .map_err(failed("Landlock"))?;
     for (directory, rights) in rights_by_directory(grants) {
-        rules = rules
-            .add_rule(PathBeneath::new(directory, rights))
-            .map_err(failed("Landlock"))?;
+        rules = rules.add_rule(PathBeneath::new(directory, rights)).map_err(failed("Landlock"))?;
     }
     let status = rules.restrict_self().map_err(failed("Landlock"))?;
     Ok(match status.ruleset {

@@ -92,25 +92,12 @@ fn calls_outside_the_list_fail_and_those_in_it_work() {
         let file = File::open("/proc/self/status").unwrap();
         // Joining the thread, and what the test's output takes, is in the base list but for these.
         let calls = Calls::base().unwrap();
-        calls
-            .clone()
-            .and(&[libc::SYS_openat, libc::SYS_statx, libc::SYS_lseek])
-            .enforce()
-            .unwrap();
+        calls.clone().and(&[libc::SYS_openat, libc::SYS_statx, libc::SYS_lseek]).enforce().unwrap();
         assert_eq!(status("Seccomp:"), "2");
         drop(file);
         let refused = |kind: Option<i32>| assert_eq!(kind, Some(libc::EPERM));
-        refused(
-            Command::new("/bin/true")
-                .spawn()
-                .unwrap_err()
-                .raw_os_error(),
-        );
-        refused(
-            TcpStream::connect("127.0.0.1:9")
-                .unwrap_err()
-                .raw_os_error(),
-        );
+        refused(Command::new("/bin/true").spawn().unwrap_err().raw_os_error());
+        refused(TcpStream::connect("127.0.0.1:9").unwrap_err().raw_os_error());
         refused(fs::create_dir("/tmp/never").unwrap_err().raw_os_error());
         assert!(calls.enforce().is_err(), "no second filter");
         // Memory still comes and goes.

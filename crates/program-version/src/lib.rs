@@ -77,9 +77,6 @@ mod tests {
         assert_eq!(version, env!("CARGO_PKG_VERSION"));
         let commit = commit.strip_suffix(')').unwrap();
         let state = commit.split_once(", ").map(|(_, state)| state);
-        assert!(
-            commit == "unknown" || matches!(state, Some("clean" | "dirty")),
-            "{VERSION}"
-        );
+        assert!(commit == "unknown" || matches!(state, Some("clean" | "dirty")), "{VERSION}");
     }
 }

@@ -62,10 +62,9 @@ impl Account {
 impl EntryAccount {
     fn all(entry: &Registry) -> Vec<Self> {
         let all = std::iter::once(&entry.credentials).chain(&entry.also);
-        let numbered = all.enumerate().map(|(number, credentials)| Self {
-            credentials: credentials.clone(),
-            number,
-        });
+        let numbered = all
+            .enumerate()
+            .map(|(number, credentials)| Self { credentials: credentials.clone(), number });
         let given = numbered.filter(|account| !account.credentials.is_anonymous());
         given.collect()
     }
@@ -73,11 +72,8 @@ impl EntryAccount {
     /// Where accounts stand in their entry, in words.
     pub fn places(numbers: &[usize]) -> String {
         let own = numbers.contains(&0).then(|| "its own account".to_owned());
-        let also: Vec<_> = numbers
-            .iter()
-            .filter(|number| **number > 0)
-            .map(ToString::to_string)
-            .collect();
+        let also: Vec<_> =
+            numbers.iter().filter(|number| **number > 0).map(ToString::to_string).collect();
         let also = (!also.is_empty()).then(|| format!("\"also\" {}", also.join(", ")));
         let places: Vec<_> = own.into_iter().chain(also).collect();
         places.join(" and ")

@@ -141,11 +141,7 @@ mod tests {
             ("https://224.0.0.1/", Some(Nowhere)),
             ("https://[ff02::1]/", Some(Nowhere)),
         ] {
-            assert_eq!(
-                Vicinity::of_url(&Url::parse(url).unwrap()),
-                expected,
-                "{url}"
-            );
+            assert_eq!(Vicinity::of_url(&Url::parse(url).unwrap()), expected, "{url}");
         }
     }
 

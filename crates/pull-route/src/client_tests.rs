@@ -19,13 +19,9 @@ fn client() -> String {
 
 /// Whether the first source of an image of `r.corp` shows a certificate at a URL.
 fn shows(measured: &str, configuration: &str, url: &str) -> bool {
-    let plan = settings(measured, configuration)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let plan = settings(measured, configuration).plan(&host("r.corp"), "team/app").unwrap();
     let Route { settings, sources } = plan.fill(None, None).unwrap();
-    Trust::of(&Url::parse(url).unwrap(), &sources[0], &settings)
-        .client
-        .is_some()
+    Trust::of(&Url::parse(url).unwrap(), &sources[0], &settings).client.is_some()
 }
 
 #[test]
@@ -37,42 +33,24 @@ fn a_client_certificate_is_shown_to_its_own_host_only() {
         (own.clone(), "https://token.corp/", false),
         // A name without a port holds for every port.
         (own.clone(), "https://r.corp:5000/", true),
-        (
-            entry("r.corp:443", &client()),
-            "https://r.corp:5000/",
-            false,
-        ),
+        (entry("r.corp:443", &client()), "https://r.corp:5000/", false),
         (entry(".corp", &client()), "https://r.corp/v2/", true),
         (entry(".corp", &client()), "https://token.corp/", false),
         // With an entry of its own.
-        (
-            entry("r.corp", "") + &entry("token.corp", &client()),
-            "https://token.corp/",
-            true,
-        ),
+        (entry("r.corp", "") + &entry("token.corp", &client()), "https://token.corp/", true),
         // Nobody vouches for who answers.
         (
-            entry(
-                "r.corp",
-                &format!("{}insecure-skip-verify = true\n", client()),
-            ),
+            entry("r.corp", &format!("{}insecure-skip-verify = true\n", client())),
             "https://r.corp/v2/",
             false,
         ),
         // A mirror is not lent it, an entry for repositories does not take it away.
         (
-            entry(
-                "r.corp",
-                &format!("{}mirror = \"https://m.corp\"\n", client()),
-            ),
+            entry("r.corp", &format!("{}mirror = \"https://m.corp\"\n", client())),
             "https://m.corp/v2/",
             false,
         ),
-        (
-            own.clone() + &entry("r.corp/team", &login("team")),
-            "https://r.corp/v2/",
-            true,
-        ),
+        (own.clone() + &entry("r.corp/team", &login("team")), "https://r.corp/v2/", true),
     ] {
         assert_eq!(shows("", &document, url), expected, "{url} {document}");
     }

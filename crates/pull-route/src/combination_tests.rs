@@ -36,9 +36,7 @@ fn also(users: &[&str]) -> String {
 }
 
 fn plan(measured: &str, configuration: &str) -> Plan {
-    settings(measured, configuration)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap()
+    settings(measured, configuration).plan(&host("r.corp"), "team/app").unwrap()
 }
 
 fn users(source: &Source) -> String {
@@ -69,54 +67,30 @@ fn who_is_the_hosts_word_only_where_the_owner_has_none() {
     let of_team = entry("r.corp/team", &login("team"));
     for (measured, configuration, expected) in [
         // The owner shows the way, be it by the widest name.
-        (
-            "r.corp",
-            of_host.clone(),
-            "host,second by entry \"r.corp.\"",
-        ),
+        ("r.corp", of_host.clone(), "host,second by entry \"r.corp.\""),
         (".", of_host.clone(), "host,second by entry \"r.corp.\""),
         (".corp", entry(".", &login("any")), "any by entry \".\""),
         ("r.corp", of_team.clone(), "team by entry \"r.corp/team\""),
-        (
-            "r.corp",
-            of_host.clone() + &of_team,
-            "team by entry \"r.corp/team\"",
-        ),
+        ("r.corp", of_host.clone() + &of_team, "team by entry \"r.corp/team\""),
         // The host has none either.
-        (
-            "r.corp",
-            entry("other.corp", &login("host")),
-            "nobody by measured entry \"r.corp.\"",
-        ),
+        ("r.corp", entry("other.corp", &login("host")), "nobody by measured entry \"r.corp.\""),
         ("r.corp", entry("r.corp", ""), "nobody by entry \"r.corp.\""),
     ] {
         let measured = entry(measured, &ca("owner"));
-        assert_eq!(
-            asked(&measured, &configuration),
-            [format!("r.corp as {expected}")]
-        );
+        assert_eq!(asked(&measured, &configuration), [format!("r.corp as {expected}")]);
     }
     // Whatever the owner says of credentials, be it that none are wanted, is all that is said.
     let configuration = of_host + &of_team + &entry("r.corp/team/app", &login("thief"));
     let owner = login("owner");
     for (measured, expected) in [
-        (
-            entry("r.corp", &owner),
-            "owner by measured entry \"r.corp.\"",
-        ),
+        (entry("r.corp", &owner), "owner by measured entry \"r.corp.\""),
         (entry(".", &owner), "owner by measured entry \".\""),
         (
             entry("r.corp", "") + &entry("r.corp/team", &owner),
             "owner by measured entry \"r.corp/team\"",
         ),
-        (
-            entry("r.corp/team", &owner),
-            "owner by measured entry \"r.corp/team\"",
-        ),
-        (
-            entry("r.corp", ANONYMOUS),
-            "nobody by measured entry \"r.corp.\"",
-        ),
+        (entry("r.corp/team", &owner), "owner by measured entry \"r.corp/team\""),
+        (entry("r.corp", ANONYMOUS), "nobody by measured entry \"r.corp.\""),
         (
             entry("r.corp", &ca("owner")) + &entry("r.corp/team", ANONYMOUS),
             "nobody by measured entry \"r.corp/team\"",
@@ -125,33 +99,22 @@ fn who_is_the_hosts_word_only_where_the_owner_has_none() {
             entry("r.corp", "") + &entry("r.corp/team", ""),
             "nobody by measured entry \"r.corp/team\"",
         ),
-        (
-            entry("r.corp", &client("owner")),
-            "nobody by measured entry \"r.corp.\"",
-        ),
+        (entry("r.corp", &client("owner")), "nobody by measured entry \"r.corp.\""),
     ] {
-        assert_eq!(
-            asked(&measured, &configuration),
-            [format!("r.corp as {expected}")]
-        );
+        assert_eq!(asked(&measured, &configuration), [format!("r.corp as {expected}")]);
     }
     let plan = plan(&entry("r.corp", ANONYMOUS), &configuration);
     let Account::Anonymous(reason @ Reason::WantsAnonymous(_)) = plan.registry().account() else {
         panic!("{:?}", plan.registry().account());
     };
-    assert_eq!(
-        reason.to_string(),
-        "measured entry \"r.corp.\" wants none (\"anonymous = true\")"
-    );
+    assert_eq!(reason.to_string(), "measured entry \"r.corp.\" wants none (\"anonymous = true\")");
 }
 
 /// The host's entry gives who the puller is, and nothing of it moves or weakens the way.
 #[test]
 fn the_way_stays_the_owners() {
-    let evil = entry(
-        "r.corp",
-        &format!("{}{SKIP}{PLAIN}{}", login("host"), ca("host")),
-    ) + "mirror = \"https://evil.corp\"\nmirror-fallback = true\n"
+    let evil = entry("r.corp", &format!("{}{SKIP}{PLAIN}{}", login("host"), ca("host")))
+        + "mirror = \"https://evil.corp\"\nmirror-fallback = true\n"
         + &entry("evil.corp", &format!("{}{SKIP}", login("thief")))
         + &entry("token.corp", &format!("{SKIP}{}", ca("host")));
     for measured in [entry("r.corp", &ca("owner")), entry(".", "")] {
@@ -221,21 +184,13 @@ fn mirrors_of_the_owner_get_the_hosts_credentials() {
             of_host.clone() + &of_team,
             [lent, "r.corp as team by entry \"r.corp/team\""],
         ),
-        (
-            measured.clone(),
-            of_host.clone() + &of_mirror,
-            [by_own, whole],
-        ),
+        (measured.clone(), of_host.clone() + &of_mirror, [by_own, whole]),
         (
             measured.clone(),
             of_mirror.clone(),
             [by_own, "r.corp as nobody by measured entry \"r.corp.\""],
         ),
-        (
-            measured.clone() + &own,
-            of_host.clone() + &of_mirror,
-            [by_own, whole],
-        ),
+        (measured.clone() + &own, of_host.clone() + &of_mirror, [by_own, whole]),
         (
             measured + &own,
             of_host.clone(),
@@ -309,21 +264,15 @@ fn a_reference_of_the_host_goes_the_owners_way() {
     let config = br#"{"auths":{"r.corp":{"username":"fetched","password":"x"}}}"#;
     let config = DockerConfig::parse(config).unwrap();
     let Route { settings, sources } = plan.fill(Some(&config), None).unwrap();
-    let shown: Vec<_> = sources
-        .iter()
-        .map(|source| format!("{} as {}", source.host(), users(source)))
-        .collect();
+    let shown: Vec<_> =
+        sources.iter().map(|source| format!("{} as {}", source.host(), users(source))).collect();
     assert_eq!(shown, ["m.corp as nobody", "r.corp as fetched"]);
     for source in &sources {
         let registry = &source.authority.registry;
         assert!(registry.ca_certs.is_some() && !source.may_be_plain());
         assert!(registry.client.is_none());
     }
-    assert!(
-        settings
-            .named(&host("evil.corp"), &sources[1].authority)
-            .is_none()
-    );
+    assert!(settings.named(&host("evil.corp"), &sources[1].authority).is_none());
     // Another registry's configuration is of no use to whoever wrote the reference.
     let other = br#"{"auths":{"other.corp":{"username":"fetched","password":"x"}}}"#;
     let other = DockerConfig::parse(other).unwrap();
@@ -347,10 +296,7 @@ fn a_mirror_without_credentials_gets_none_by_reference() {
     let config = DockerConfig::parse(config).unwrap();
     let Route { sources, .. } = plan.fill(Some(&config), None).unwrap();
     assert_eq!(users(&sources[0]), "nobody");
-    assert!(matches!(
-        sources[0].why_anonymous,
-        Some(Reason::WantsAnonymous(_))
-    ));
+    assert!(matches!(sources[0].why_anonymous, Some(Reason::WantsAnonymous(_))));
 }
 
 /// What the host's own entry for the owner's mirror refers to is not fetched, as in one document.

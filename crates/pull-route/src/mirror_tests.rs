@@ -9,9 +9,7 @@ use crate::{Error, Reason, Route};
 
 /// The sources of an image of `r.corp`: host, name of the repository, user.
 fn asked(document: &str, repository: &str) -> Vec<String> {
-    let plan = settings("", document)
-        .plan(&host("r.corp"), repository)
-        .unwrap();
+    let plan = settings("", document).plan(&host("r.corp"), repository).unwrap();
     let Route { sources, .. } = plan.fill(None, None).unwrap();
     let show = |source: &crate::Source| {
         let who = match source.credentials(0) {
@@ -29,17 +27,9 @@ fn mirrors_are_asked_in_order_and_only_for_what_they_have() {
     let mirrors = "mirrors = [\"https://m1\", {url = \"https://m2/cache\", prefix = \"team\"}]\n";
     let fallback = "mirror-fallback = true\n";
     for (keys, repository, expected) in [
-        (
-            mirrors.to_owned(),
-            "team/app",
-            &["m1 team/app nobody", "m2 team/app nobody"][..],
-        ),
+        (mirrors.to_owned(), "team/app", &["m1 team/app nobody", "m2 team/app nobody"][..]),
         (mirrors.to_owned(), "teams/app", &["m1 teams/app nobody"]),
-        (
-            format!("{mirrors}{fallback}"),
-            "app",
-            &["m1 app nobody", "r.corp app nobody"],
-        ),
+        (format!("{mirrors}{fallback}"), "app", &["m1 app nobody", "r.corp app nobody"]),
         // Credentials are lent to each, and none are left for the registry.
         (
             format!("{mirrors}{fallback}{}", login("u")),
@@ -47,35 +37,19 @@ fn mirrors_are_asked_in_order_and_only_for_what_they_have() {
             &["m1 team u", "m2 team u", "r.corp team nobody"],
         ),
     ] {
-        assert_eq!(
-            asked(&entry("r.corp", &keys), repository),
-            expected,
-            "{keys}"
-        );
+        assert_eq!(asked(&entry("r.corp", &keys), repository), expected, "{keys}");
     }
     // Where no mirror has the repository, nothing is lent and the registry itself is asked.
-    let only = format!(
-        "{}mirrors = [{{url = \"https://m2\", prefix = \"team\"}}]\n",
-        login("u")
-    );
+    let only = format!("{}mirrors = [{{url = \"https://m2\", prefix = \"team\"}}]\n", login("u"));
     assert_eq!(asked(&entry("r.corp", &only), "app"), ["r.corp app u"]);
-    assert_eq!(
-        asked(&entry("r.corp", &only), "team/app"),
-        ["m2 team/app u"]
-    );
+    assert_eq!(asked(&entry("r.corp", &only), "team/app"), ["m2 team/app u"]);
     // Of several mirrors one may have an entry of its own.
     let own = entry("r.corp", &format!("{mirrors}{fallback}{}", login("u")))
         + &entry("m1", &login("own"));
     let plan = settings("", &own).plan(&host("r.corp"), "app").unwrap();
-    assert!(!matches!(
-        plan.registry().account(),
-        crate::Account::Anonymous(_)
-    ));
+    assert!(!matches!(plan.registry().account(), crate::Account::Anonymous(_)));
     assert_eq!(asked(&own, "app"), ["m1 app own", "r.corp app u"]);
-    assert_eq!(
-        asked(&own, "team"),
-        ["m1 team own", "m2 team u", "r.corp team nobody"]
-    );
+    assert_eq!(asked(&own, "team"), ["m1 team own", "m2 team u", "r.corp team nobody"]);
     let plan = settings("", &own).plan(&host("r.corp"), "team").unwrap();
     let crate::Account::Anonymous(Reason::LentAway { mirror, .. }) = plan.registry().account()
     else {
@@ -89,9 +63,7 @@ fn each_source_but_the_last_has_another_one_behind_it() {
     let keys = "mirrors = [\"https://m1\", \"https://m2\"]\n";
     for (fallback, expected) in [(false, &[true, false][..]), (true, &[true, true, false])] {
         let document = entry("r.corp", &format!("{keys}mirror-fallback = {fallback}\n"));
-        let plan = settings("", &document)
-            .plan(&host("r.corp"), "app")
-            .unwrap();
+        let plan = settings("", &document).plan(&host("r.corp"), "app").unwrap();
         let sources = plan.fill(None, None).unwrap().sources;
         let found: Vec<_> = sources.iter().map(|source| source.has_fallback).collect();
         assert_eq!(found, expected);
@@ -105,26 +77,14 @@ fn repositories_have_other_names_at_mirrors_and_their_own_at_the_registry() {
     let document = entry("r.corp", keys);
     assert_eq!(
         asked(&document, "team/app"),
-        [
-            "m1 t-app nobody",
-            "m2 hub/team/app nobody",
-            "r.corp team/app nobody"
-        ]
+        ["m1 t-app nobody", "m2 hub/team/app nobody", "r.corp team/app nobody"]
     );
-    assert_eq!(
-        asked(&document, "app")[..2],
-        ["m1 app nobody", "m2 hub/app nobody"]
-    );
-    let plan = settings("", &document)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    assert_eq!(asked(&document, "app")[..2], ["m1 app nobody", "m2 hub/app nobody"]);
+    let plan = settings("", &document).plan(&host("r.corp"), "team/app").unwrap();
     let source = &plan.fill(None, None).unwrap().sources[1];
     let name = source.repository.as_deref().unwrap();
     let url = source.url("https", name, "manifests", "x").unwrap();
-    assert_eq!(
-        url.as_str(),
-        "https://m2/v2/hub/team/app/manifests/x?ns=r.corp"
-    );
+    assert_eq!(url.as_str(), "https://m2/v2/hub/team/app/manifests/x?ns=r.corp");
 }
 
 /// A name becomes part of an address.

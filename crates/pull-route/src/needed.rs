@@ -74,19 +74,12 @@ impl fmt::Display for Surplus {
 pub fn surplus(document: &Document, only: &OnlyRegistries) -> Vec<Surplus> {
     let mut used = BTreeSet::new();
     for listed in only.iter() {
-        Uses {
-            registries: &document.registries,
-            listed,
-        }
-        .add_to(&mut used);
+        Uses { registries: &document.registries, listed }.add_to(&mut used);
     }
     let mut found = Vec::new();
     for (name, entry) in document.registries.iter() {
         let has = |what| used.contains(&(name, what));
-        let surplus = |what| Surplus {
-            name: Some(name.clone()),
-            what,
-        };
+        let surplus = |what| Surplus { name: Some(name.clone()), what };
         if !entry.credentials.is_anonymous() && !has(Secrets::Accounts) {
             found.push(surplus(Secrets::Accounts));
         } else if !entry.also.is_empty() && !has(Secrets::FurtherAccounts) {
@@ -105,10 +98,9 @@ pub fn surplus(document: &Document, only: &OnlyRegistries) -> Vec<Surplus> {
         let is_given = |key: &DecryptionKey| matches!(key, DecryptionKey::Given { .. });
         keys.iter().any(is_given) && !is_used(*name)
     });
-    found.extend(unused.map(|(name, _)| Surplus {
-        name: name.cloned(),
-        what: Secrets::DecryptionKeys,
-    }));
+    found.extend(
+        unused.map(|(name, _)| Surplus { name: name.cloned(), what: Secrets::DecryptionKeys }),
+    );
     found
 }
 

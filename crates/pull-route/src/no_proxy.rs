@@ -129,9 +129,9 @@ fn parse_network(text: &str) -> Option<(IpAddr, u8)> {
 /// bare IPv6 address, but also one in brackets, which then matches nothing.
 fn split_port(text: &str) -> (&str, Port) {
     let split = match text.strip_prefix('[') {
-        Some(rest) => rest
-            .split_once(']')
-            .and_then(|(host, after)| Some((host, after.strip_prefix(':')?))),
+        Some(rest) => {
+            rest.split_once(']').and_then(|(host, after)| Some((host, after.strip_prefix(':')?)))
+        }
         None => text.split_once(':'),
     };
     match split {
@@ -186,10 +186,7 @@ mod tests {
             ("corp:", "https://corp:5000/"),
             ("[corp]:5000", "https://corp:5000/"),
             ("b\u{fc}cher.example", "https://shop.b\u{fc}cher.example/"),
-            (
-                ".B\u{dc}CHER.example",
-                "https://shop.xn--bcher-kva.example/",
-            ),
+            (".B\u{dc}CHER.example", "https://shop.xn--bcher-kva.example/"),
             ("corp.", "https://registry.corp./"),
             ("*.", "https://registry.corp./"),
             (" corp\t,", "https://corp/"),

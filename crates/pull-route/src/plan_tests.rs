@@ -14,10 +14,7 @@ use crate::{Error, Reason, Route, Settings};
 
 fn certificate(name: &str) -> String {
     let names = vec![name.to_owned()];
-    rcgen::generate_simple_self_signed(names)
-        .unwrap()
-        .cert
-        .pem()
+    rcgen::generate_simple_self_signed(names).unwrap().cert.pem()
 }
 
 fn roots(name: &str) -> Roots {
@@ -31,11 +28,8 @@ fn fetched(keys: &[&str]) -> DockerConfig {
     for (at, key) in keys.iter().enumerate() {
         let comma = if at > 0 { "," } else { "" };
         let user = named(key);
-        write!(
-            json,
-            "{comma}\"{key}\":{{\"username\":\"{user}\",\"password\":\"hunter2\"}}"
-        )
-        .unwrap();
+        write!(json, "{comma}\"{key}\":{{\"username\":\"{user}\",\"password\":\"hunter2\"}}")
+            .unwrap();
     }
     json.push_str("}}");
     DockerConfig::parse(json.as_bytes()).unwrap()
@@ -63,12 +57,7 @@ fn ca(name: &str) -> String {
 
 /// The pull from `registry.corp/team/app` with what was fetched.
 fn confided(measured: &str, configuration: &str, keys: &[&str]) -> Result<Route, Error> {
-    fill(
-        &settings(measured, configuration),
-        "registry.corp",
-        Some(&fetched(keys)),
-        None,
-    )
+    fill(&settings(measured, configuration), "registry.corp", Some(&fetched(keys)), None)
 }
 
 fn fill(
@@ -77,9 +66,7 @@ fn fill(
     fetched: Option<&DockerConfig>,
     roots: Option<Roots>,
 ) -> Result<Route, Error> {
-    settings
-        .plan(&host(registry), "team/app")?
-        .fill(fetched, roots)
+    settings.plan(&host(registry), "team/app")?.fill(fetched, roots)
 }
 
 #[test]
@@ -87,14 +74,8 @@ fn the_fetched_document_names_the_registry() {
     let document = entry("registry.corp", BY_REFERENCE);
     for (keys, expected) in [
         (&["registry.corp"][..], Some("registry.corp")),
-        (
-            &["https://registry.corp/v1/"],
-            Some("https://registry.corp/v1/"),
-        ),
-        (
-            &["registry.corp", "registry.corp/team"],
-            Some("registry.corp/team"),
-        ),
+        (&["https://registry.corp/v1/"], Some("https://registry.corp/v1/")),
+        (&["registry.corp", "registry.corp/team"], Some("registry.corp/team")),
         (&["registry.corp:443"], Some("registry.corp:443")),
         (&["registry.corp:5000"], None),
         (&["other.corp"], None),
@@ -112,10 +93,7 @@ fn the_fetched_document_names_the_registry() {
                 (Err(error), None) => {
                     assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
                     let text = error.to_string();
-                    assert!(
-                        !text.contains("hunter2") && !text.contains("other.corp"),
-                        "{text}"
-                    );
+                    assert!(!text.contains("hunter2") && !text.contains("other.corp"), "{text}");
                 }
                 (confided, _) => panic!("{keys:?}: {confided:?}"),
             }
@@ -141,32 +119,16 @@ fn where_the_reference_is_optional_others_are_asked_anonymously() {
     let mirror = "mirror = \"https://mirror.corp\"\n";
     let own = entry("mirror.corp", &optional);
     for (keys, fetched, expected) in [
-        (
-            optional.clone(),
-            &["registry.corp"][..],
-            &["registry.corp"][..],
-        ),
+        (optional.clone(), &["registry.corp"][..], &["registry.corp"][..]),
         (optional.clone(), &["other.corp"], &["nobody"]),
         (optional.clone() + mirror, &["registry.corp"], &["nobody"]),
-        (
-            optional.clone() + mirror,
-            &["mirror.corp"],
-            &["mirror.corp"],
-        ),
-        (
-            optional + mirror + "mirror-fallback = true\n",
-            &["other.corp"],
-            &["nobody", "nobody"],
-        ),
+        (optional.clone() + mirror, &["mirror.corp"], &["mirror.corp"]),
+        (optional + mirror + "mirror-fallback = true\n", &["other.corp"], &["nobody", "nobody"]),
     ] {
         for owns in ["", &own] {
             let document = format!("{}{owns}", entry(".", &keys));
             let route = confided(&document, "", fetched).unwrap();
-            let users: Vec<_> = route
-                .sources
-                .iter()
-                .map(|it| user(it.credentials(0)))
-                .collect();
+            let users: Vec<_> = route.sources.iter().map(|it| user(it.credentials(0))).collect();
             assert_eq!(users, expected, "{document} {fetched:?}");
         }
     }
@@ -197,10 +159,7 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
     assert!(settings.proxies().https_proxy.is_some());
     assert_eq!(
         source.authority.credentials_source(),
-        (
-            "what \"credentials-uri\" of entry \".corp.\" names".to_owned(),
-            "in that resource"
-        )
+        ("what \"credentials-uri\" of entry \".corp.\" names".to_owned(), "in that resource")
     );
     for url in [
         "https://registry.corp/v2/",
@@ -232,13 +191,10 @@ fn nothing_of_the_host_but_its_proxies_is_left() {
 #[test]
 fn docker_hub_is_itself_under_all_its_names() {
     let hub = settings("", &entry("docker.io", BY_REFERENCE));
-    for (name, key) in [
-        ("docker.io", "https://index.docker.io/v1/"),
-        ("index.docker.io", "registry-1.docker.io"),
-    ] {
-        let sources = fill(&hub, name, Some(&fetched(&[key])), None)
-            .unwrap()
-            .sources;
+    for (name, key) in
+        [("docker.io", "https://index.docker.io/v1/"), ("index.docker.io", "registry-1.docker.io")]
+    {
+        let sources = fill(&hub, name, Some(&fetched(&[key])), None).unwrap().sources;
         assert_eq!(sources[0].host(), "registry-1.docker.io");
         assert_eq!(user(sources[0].credentials(0)), named(key));
     }
@@ -253,22 +209,10 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
     let registry = |keys: &str| entry("registry.corp", &format!("{BY_REFERENCE}{EVIL}{keys}"));
     let both = ["registry.corp", "mirror.corp"];
     for (measured, keys, expected) in [
-        (
-            registry(""),
-            &both[..],
-            Some("registry registry.corp as registry.corp"),
-        ),
-        (
-            registry(mirror),
-            &both,
-            Some("mirror mirror.corp as mirror.corp"),
-        ),
+        (registry(""), &both[..], Some("registry registry.corp as registry.corp")),
+        (registry(mirror), &both, Some("mirror mirror.corp as mirror.corp")),
         (registry(mirror), &both[..1], None),
-        (
-            registry(mirror),
-            &both[1..],
-            Some("mirror mirror.corp as mirror.corp"),
-        ),
+        (registry(mirror), &both[1..], Some("mirror mirror.corp as mirror.corp")),
         (
             registry(&format!("{mirror}{fallback}")),
             &both,
@@ -335,10 +279,7 @@ fn the_owners_cas_and_mirrors_stay_and_what_weakens_goes() {
         count("https://storage.corp/"),
         ("measured entry \"registry.corp.\"".to_owned(), true)
     );
-    assert_eq!(
-        count("http://token.corp/"),
-        ("measured entry \"token.corp.\"".to_owned(), true)
-    );
+    assert_eq!(count("http://token.corp/"), ("measured entry \"token.corp.\"".to_owned(), true));
 }
 
 #[test]
@@ -354,10 +295,7 @@ fn fetched_cas_replace_all_others() {
         // Without them it would be the web's.
         assert!(matches!(fetch(None), Err(Error::Internal(_))));
         let fetched_roots = roots("fetched");
-        let source = fetch(Some(fetched_roots.clone()))
-            .unwrap()
-            .sources
-            .remove(0);
+        let source = fetch(Some(fetched_roots.clone())).unwrap().sources.remove(0);
         assert_eq!(source.authority.registry.ca_certs, Some(fetched_roots));
         assert!(matches!(source.authority.roots(), Reason::FetchedRoots(_)));
     }
@@ -383,9 +321,7 @@ fn where_the_node_has_no_document_nothing_is_planned() {
     let measured = entry(".", &login("owner"));
     for measured in ["", &measured] {
         let settings = settings(measured, "node-error = \"no such file\\u001b\"");
-        let error = settings
-            .plan(&host("registry.corp"), "team/app")
-            .unwrap_err();
+        let error = settings.plan(&host("registry.corp"), "team/app").unwrap_err();
         assert_eq!(
             error.to_string(),
             "the node has no configuration and nothing is pulled without it; the node says: no \
@@ -404,12 +340,7 @@ fn a_reference_that_was_not_fetched_is_an_error() {
         assert!(error.to_string().contains("was not fetched"), "{error}");
     }
     let none = settings("", &entry("registry.corp", &login("x")));
-    let unasked = fill(
-        &none,
-        "registry.corp",
-        Some(&fetched(&["registry.corp"])),
-        None,
-    );
+    let unasked = fill(&none, "registry.corp", Some(&fetched(&["registry.corp"])), None);
     assert!(matches!(unasked, Err(Error::Internal(_))));
 
     // In one document the two are refused when it is read.
@@ -417,15 +348,9 @@ fn a_reference_that_was_not_fetched_is_an_error() {
     let registry = entry("registry.corp", &format!("{}{mirror}", login("x")));
     for reference in [BY_REFERENCE, "ca-certs-uri = \"kbs:///default/ca/test\"\n"] {
         let settings = settings(&entry("mirror.corp", reference), &registry);
-        let error = settings
-            .plan(&host("registry.corp"), "team/app")
-            .unwrap_err();
+        let error = settings.plan(&host("registry.corp"), "team/app").unwrap_err();
         assert!(matches!(error, Error::MirrorReference { .. }), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains("measured entry \"mirror.corp.\"")
-        );
+        assert!(error.to_string().contains("measured entry \"mirror.corp.\""));
     }
     // The CAs of a token server are not fetched, so it is not asked.
     let token = entry("token.corp", "ca-certs-uri = \"kbs:///default/ca/test\"\n");

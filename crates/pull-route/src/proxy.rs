@@ -17,11 +17,7 @@ pub struct Proxies {
 impl Proxies {
     /// Takes them from the document.
     pub fn new(environment: &ExtraEnv) -> Self {
-        let direct = environment
-            .no_proxy
-            .as_deref()
-            .map(NoProxy::parse)
-            .unwrap_or_default();
+        let direct = environment.no_proxy.as_deref().map(NoProxy::parse).unwrap_or_default();
         Self {
             http: environment.http_proxy.clone(),
             https: environment.https_proxy.clone(),

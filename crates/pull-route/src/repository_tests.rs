@@ -21,9 +21,7 @@ fn user(credentials: &Credentials) -> &str {
 
 /// The sources of an image of `r.corp`, as `host as user by entry`.
 fn asked(measured: &str, configuration: &str, repository: &str) -> Vec<String> {
-    let plan = settings(measured, configuration)
-        .plan(&host("r.corp"), repository)
-        .unwrap();
+    let plan = settings(measured, configuration).plan(&host("r.corp"), repository).unwrap();
     let Route { sources, .. } = plan.fill(None, None).unwrap();
     let show = |source: &crate::Source| {
         let who = user(source.credentials(0));
@@ -49,69 +47,42 @@ fn the_longest_entry_says_who_and_the_hosts_entry_how() {
     ] {
         let expected = format!("registry r.corp as {who} by {by}");
         assert_eq!(asked("", &document, repository), [expected]);
-        let plan = settings("", &document)
-            .plan(&host("r.corp"), repository)
-            .unwrap();
-        assert!(
-            plan.authority().registry.insecure_skip_verify,
-            "{repository}"
-        );
+        let plan = settings("", &document).plan(&host("r.corp"), repository).unwrap();
+        assert!(plan.authority().registry.insecure_skip_verify, "{repository}");
         assert_eq!(plan.authority().to_string(), "entry \"r.corp.\"");
     }
-    let plan = settings("", &document)
-        .plan(&host("r.corp"), "open/app")
-        .unwrap();
+    let plan = settings("", &document).plan(&host("r.corp"), "open/app").unwrap();
     let Account::Anonymous(reason) = plan.registry().account() else {
         panic!("{:?}", plan.registry().account());
     };
-    assert_eq!(
-        reason.to_string(),
-        "entry \"r.corp/open\" has no credentials"
-    );
+    assert_eq!(reason.to_string(), "entry \"r.corp/open\" has no credentials");
     // A suffix is the entry of the host too, and there may be none.
     let below = entry(".corp", SKIP) + &entry("r.corp/team", &login("team"));
-    let plan = settings("", &below)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let plan = settings("", &below).plan(&host("r.corp"), "team/app").unwrap();
     assert!(plan.authority().registry.insecure_skip_verify);
     let alone = entry("r.corp/team", &login("team"));
-    let plan = settings("", &alone)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let plan = settings("", &alone).plan(&host("r.corp"), "team/app").unwrap();
     assert!(plan.authority().to_string().starts_with("no entry of "));
-    assert_eq!(
-        plan.authority().credentials_name().to_string(),
-        "entry \"r.corp/team\""
-    );
+    assert_eq!(plan.authority().credentials_name().to_string(), "entry \"r.corp/team\"");
 }
 
 /// It would be sent to whom its author never named.
 #[test]
 fn the_owners_password_never_goes_the_hosts_way() {
     let owner = entry("r.corp/team", &login("owner"));
-    let evil = entry(
-        "r.corp",
-        &format!("{}{SKIP}mirror = \"https://evil.corp\"\n", login("thief")),
-    ) + &entry("evil.corp", &format!("{}{SKIP}", login("thief")))
-        + &entry("r.corp/team/app", &login("thief"));
-    let plan = settings(&owner, &evil)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let evil =
+        entry("r.corp", &format!("{}{SKIP}mirror = \"https://evil.corp\"\n", login("thief")))
+            + &entry("evil.corp", &format!("{}{SKIP}", login("thief")))
+            + &entry("r.corp/team/app", &login("thief"));
+    let plan = settings(&owner, &evil).plan(&host("r.corp"), "team/app").unwrap();
     assert!(!plan.authority().registry.insecure_skip_verify && plan.mirrors().is_empty());
     assert_eq!(
         asked(&owner, &evil, "team/app"),
         ["registry r.corp as owner by measured entry \"r.corp/team\""]
     );
     // Nor is a host that the registry sends the puller to vouched for by the host's document.
-    let Route {
-        settings: counted,
-        sources,
-    } = plan.fill(None, None).unwrap();
-    assert!(
-        counted
-            .named(&host("evil.corp"), &sources[0].authority)
-            .is_none()
-    );
+    let Route { settings: counted, sources } = plan.fill(None, None).unwrap();
+    assert!(counted.named(&host("evil.corp"), &sources[0].authority).is_none());
     // Other repositories are not the owner's affair.
     assert_eq!(
         asked(&owner, &evil, "other")[0],
@@ -136,30 +107,19 @@ fn a_mirror_is_lent_what_is_the_hosts_and_never_more() {
     // The further accounts are not lent either, and the registry is asked with them.
     let also = "[[registries.\"r.corp\".also]]\nregistrytoken = \"further\"\n";
     let document = entry("r.corp", &format!("{}{mirror}{also}", login("host"))) + &team;
-    let plan = settings("", &document)
-        .plan(&host("r.corp"), "app")
-        .unwrap();
+    let plan = settings("", &document).plan(&host("r.corp"), "app").unwrap();
     let route = plan.fill(None, None).unwrap();
     let numbers = |source: &crate::Source| -> Vec<usize> {
-        source
-            .accounts
-            .iter()
-            .map(|account| account.number)
-            .collect()
+        source.accounts.iter().map(|account| account.number).collect()
     };
     let numbers: Vec<_> = route.sources.iter().map(numbers).collect();
     assert_eq!(numbers, [vec![0], vec![1]]);
     // What the host's entry refers to is not fetched for a pull with other credentials.
     let document = entry("r.corp", &format!("{REFERENCE}{mirror}")) + &team;
-    let plan = settings("", &document)
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let plan = settings("", &document).plan(&host("r.corp"), "team/app").unwrap();
     assert!(plan.credentials_uri().is_none());
     let account = plan.mirrors()[0].account();
-    assert!(
-        matches!(account, Account::Anonymous(Reason::ReferenceUnused(_))),
-        "{account:?}"
-    );
+    assert!(matches!(account, Account::Anonymous(Reason::ReferenceUnused(_))), "{account:?}");
     assert_eq!(asked("", &document, "team/app").len(), 2);
 }
 
@@ -175,12 +135,7 @@ fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
     for (mirrors, keys, more, expected) in [
         (own, login("host"), &team, "registry r.corp as team 0"),
         (own, String::new(), &team, "registry r.corp as team 0"),
-        (
-            own,
-            login("host"),
-            &String::new(),
-            "registry r.corp as host 0",
-        ),
+        (own, login("host"), &String::new(), "registry r.corp as host 0"),
         (
             &*format!("{near}, {own}"),
             login("host"),
@@ -202,28 +157,20 @@ fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
             "mirror near.corp as host 0, registry r.corp as token 1",
         ),
         // Below a path, or by another name, it is a place of its own.
-        (
-            "\"https://r.corp/x\"",
-            login("host"),
-            &team,
-            "mirror r.corp as host 0",
-        ),
+        ("\"https://r.corp/x\"", login("host"), &team, "mirror r.corp as host 0"),
         (renamed, login("host"), &team, "mirror r.corp as host 0"),
     ] {
         let document = entry("r.corp", &format!("{keys}mirrors = [{mirrors}]\n")) + more;
         let plan = settings("", &document).plan(&host("r.corp"), "team/app");
         let sources = plan.unwrap().fill(None, None).unwrap().sources;
         let show = |source: &crate::Source| {
-            let who = source
-                .accounts
-                .first()
-                .map_or("nobody".to_owned(), |first| {
-                    let who = match &first.credentials {
-                        Credentials::RegistryToken(_) => "token",
-                        other => user(other),
-                    };
-                    format!("{who} {}", first.number)
-                });
+            let who = source.accounts.first().map_or("nobody".to_owned(), |first| {
+                let who = match &first.credentials {
+                    Credentials::RegistryToken(_) => "token",
+                    other => user(other),
+                };
+                format!("{who} {}", first.number)
+            });
             let name = source.repository.as_deref().unwrap_or("team/app");
             let url = source.url("https", name, "manifests", "x").unwrap();
             let is_mirror = source.to_string().starts_with("mirror ");
@@ -242,9 +189,7 @@ fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
     // So too where credentials are fetched.
     let reference =
         entry("r.corp/team", REFERENCE) + &entry("r.corp", &format!("mirrors = [{own}]\n"));
-    let plan = settings(&reference, "")
-        .plan(&host("r.corp"), "team/app")
-        .unwrap();
+    let plan = settings(&reference, "").plan(&host("r.corp"), "team/app").unwrap();
     let json = r#"{"auths":{"r.corp/team":{"username":"fetched","password":"x"}}}"#;
     let config = DockerConfig::parse(json.as_bytes()).unwrap();
     let sources = plan.fill(Some(&config), None).unwrap().sources;
@@ -253,10 +198,7 @@ fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
 
 #[test]
 fn a_reference_for_repositories_makes_their_pulls_confidential() {
-    let weak = format!(
-        "{}{SKIP}plain-http = true\nmirror = \"https://m.corp\"\n",
-        login("host")
-    );
+    let weak = format!("{}{SKIP}plain-http = true\nmirror = \"https://m.corp\"\n", login("host"));
     let document = entry("r.corp", &weak) + &entry("r.corp/team", REFERENCE);
     let settings = settings("", &document);
     let plan = settings.plan(&host("r.corp"), "team/app").unwrap();
@@ -270,18 +212,12 @@ fn a_reference_for_repositories_makes_their_pulls_confidential() {
     let source = &route.sources[0];
     assert_eq!(user(source.credentials(0)), "fetched");
     let (by, _) = source.authority.credentials_source();
-    assert_eq!(
-        by,
-        "what \"credentials-uri\" of entry \"r.corp/team\" names"
-    );
+    assert_eq!(by, "what \"credentials-uri\" of entry \"r.corp/team\" names");
     let other = DockerConfig::parse(br#"{"auths":{}}"#).unwrap();
     let plan = settings.plan(&host("r.corp"), "team/app").unwrap();
     let error = plan.fill(Some(&other), None).unwrap_err();
     assert!(matches!(error, Error::UnfitCredentials { .. }), "{error}");
-    assert!(
-        error.to_string().contains("entry \"r.corp/team\""),
-        "{error}"
-    );
+    assert!(error.to_string().contains("entry \"r.corp/team\""), "{error}");
     // The other repositories are as before.
     let plan = settings.plan(&host("r.corp"), "other").unwrap();
     assert!(plan.credentials_uri().is_none() && !plan.mirrors().is_empty());

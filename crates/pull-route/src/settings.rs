@@ -86,10 +86,7 @@ impl Settings {
     /// for who runs a pull on a machine of their own.
     #[must_use]
     pub fn with_any_address(self, any_address: bool) -> Self {
-        Self {
-            any_address,
-            ..self
-        }
+        Self { any_address, ..self }
     }
 
     /// Whether the owner names the host and port of a URL, in an entry or as a mirror. There a
@@ -106,13 +103,9 @@ impl Settings {
                 None => is_default && own.name() == host.name(),
             })
         };
-        self.measured
-            .document
-            .registries
-            .iter()
-            .any(|(name, entry)| {
-                is_entry(name) || entry.mirrors.iter().any(|mirror| *mirror.host() == host)
-            })
+        self.measured.document.registries.iter().any(|(name, entry)| {
+            is_entry(name) || entry.mirrors.iter().any(|mirror| *mirror.host() == host)
+        })
     }
 
     /// Whether a connection to the host of a URL may end in a
@@ -202,12 +195,10 @@ impl Settings {
 
     /// Every entry: who wrote it, its name, and what it says. The owner's first.
     pub fn entries(&self) -> impl Iterator<Item = (Origin, &RegistryName, &Registry)> {
-        [Origin::Measured, Origin::Host]
-            .into_iter()
-            .flat_map(move |origin| {
-                let entries = self.file(origin).document.registries.iter();
-                entries.map(move |(name, entry)| (origin, name, entry))
-            })
+        [Origin::Measured, Origin::Host].into_iter().flat_map(move |origin| {
+            let entries = self.file(origin).document.registries.iter();
+            entries.map(move |(name, entry)| (origin, name, entry))
+        })
     }
 
     /// Why the node has no document, if it says so.
@@ -222,16 +213,12 @@ impl Settings {
         host: &RegistryHost,
         repository: &str,
     ) -> impl Iterator<Item = (Origin, &RegistryName)> {
-        [Origin::Measured, Origin::Host]
-            .into_iter()
-            .flat_map(move |origin| {
-                let registries = &self.file(origin).document.registries;
-                let own = registries.repository_entries(host, repository);
-                let matches = own.chain(registries.matches(host));
-                matches
-                    .map(move |(name, _)| (origin, name))
-                    .collect::<Vec<_>>()
-            })
+        [Origin::Measured, Origin::Host].into_iter().flat_map(move |origin| {
+            let registries = &self.file(origin).document.registries;
+            let own = registries.repository_entries(host, repository);
+            let matches = own.chain(registries.matches(host));
+            matches.map(move |(name, _)| (origin, name)).collect::<Vec<_>>()
+        })
     }
 
     /// What holds for a host that an entry names itself, and that the source `under` sends the
@@ -289,8 +276,7 @@ impl Settings {
     /// to: all that goes through a proxy is what would go without one, so the host may vouch for
     /// its own.
     pub fn proxy(&self, host: &RegistryHost) -> Option<Authority> {
-        self.measured_literal(host)
-            .or_else(|| self.configuration_literal(host))
+        self.measured_literal(host).or_else(|| self.configuration_literal(host))
     }
 
     fn measured_literal(&self, host: &RegistryHost) -> Option<Authority> {
@@ -317,11 +303,7 @@ impl Settings {
     ) -> Authority {
         let name = EntryName::Entry(key.clone(), origin);
         let mut authority = Authority::new(name, entry.clone());
-        if let Some(fetched) = self
-            .fetched_roots
-            .as_ref()
-            .filter(|fetched| fetched.0 == *host)
-        {
+        if let Some(fetched) = self.fetched_roots.as_ref().filter(|fetched| fetched.0 == *host) {
             authority.registry.ca_certs_uri = None;
             authority.registry.ca_certs = Some(fetched.1.clone());
             authority.has_fetched_roots = true;
@@ -348,20 +330,18 @@ impl Settings {
         host: &RegistryHost,
         repository: &str,
     ) -> impl Iterator<Item = PlacedKey<'_>> {
-        [Origin::Measured, Origin::Host]
-            .into_iter()
-            .flat_map(move |origin| {
-                let keys = &self.file(origin).document.decryption_keys;
-                let lists = keys.lists(host, repository).flat_map(move |(table, keys)| {
-                    keys.iter().zip(1..).map(move |(key, number)| PlacedKey {
-                        origin,
-                        table,
-                        number,
-                        key,
-                    })
-                });
-                lists.collect::<Vec<_>>()
-            })
+        [Origin::Measured, Origin::Host].into_iter().flat_map(move |origin| {
+            let keys = &self.file(origin).document.decryption_keys;
+            let lists = keys.lists(host, repository).flat_map(move |(table, keys)| {
+                keys.iter().zip(1..).map(move |(key, number)| PlacedKey {
+                    origin,
+                    table,
+                    number,
+                    key,
+                })
+            });
+            lists.collect::<Vec<_>>()
+        })
     }
 
     /// Before when nothing is pulled, which the owner alone says.

@@ -39,15 +39,10 @@ pub struct Source {
 impl Source {
     /// The registry itself, with no credentials yet.
     pub(crate) fn registry(host: &RegistryHost, authority: Authority) -> Result<Self, Error> {
-        let server = if host.is_docker_hub() {
-            DOCKER_HUB_SERVER.to_owned()
-        } else {
-            host.to_string()
-        };
-        let base = Url::parse(&format!("https://{server}/")).map_err(|error| Error::Address {
-            host: server,
-            reason: error.to_string(),
-        })?;
+        let server =
+            if host.is_docker_hub() { DOCKER_HUB_SERVER.to_owned() } else { host.to_string() };
+        let base = Url::parse(&format!("https://{server}/"))
+            .map_err(|error| Error::Address { host: server, reason: error.to_string() })?;
         Ok(Self {
             base,
             is_scheme_fixed: false,
@@ -131,10 +126,7 @@ impl Source {
         let mut url = self.base.clone();
         // A base is http or https, and between these two the scheme may always be changed.
         if url.set_scheme(scheme).is_err() {
-            return Err(Error::Internal(format!(
-                "no {scheme} URL for {}",
-                self.host()
-            )));
+            return Err(Error::Internal(format!("no {scheme} URL for {}", self.host())));
         }
         url.set_path(&path);
         if let Some(namespace) = &self.namespace {
@@ -146,11 +138,7 @@ impl Source {
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let role = if self.namespace.is_some() {
-            "mirror"
-        } else {
-            "registry"
-        };
+        let role = if self.namespace.is_some() { "mirror" } else { "registry" };
         write!(f, "{role} {}", self.host())
     }
 }
@@ -158,8 +146,7 @@ impl fmt::Display for Source {
 /// Host and port of a URL as a person writes them: the port only where the URL has one.
 pub fn host_of(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    url.port()
-        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 #[cfg(test)]
@@ -180,16 +167,10 @@ mod tests {
                 Credentials::Basic { username, .. } => username,
                 _ => "token",
             };
-            let url = source
-                .url(source.base.scheme(), "team/app", "blobs", "x")
-                .unwrap();
+            let url = source.url(source.base.scheme(), "team/app", "blobs", "x").unwrap();
             format!("{source} {url} as {who} by {}", source.authority)
         };
-        order(document, registry)
-            .iter()
-            .map(show)
-            .collect::<Vec<_>>()
-            .join("\n")
+        order(document, registry).iter().map(show).collect::<Vec<_>>().join("\n")
     }
 
     const LENT: &str = "[registries.\"registry.corp.\"]\nusername = \"lent\"\npassword \
@@ -220,10 +201,7 @@ mod tests {
         let with_fallback = format!("{LENT}mirror-fallback = true\n");
         let registry = "registry registry.corp https://registry.corp/v2/team/app/blobs/x as \
         anonymous by entry \"registry.corp.\"";
-        assert_eq!(
-            shown(&with_fallback, "registry.corp"),
-            format!("{mirror}\n{registry}")
-        );
+        assert_eq!(shown(&with_fallback, "registry.corp"), format!("{mirror}\n{registry}"));
     }
 
     #[test]
@@ -246,10 +224,7 @@ mod tests {
             text.contains("as own by entry \"mirror.corp.\"\nregistry registry.corp "),
             "{text}"
         );
-        assert!(
-            text.ends_with("as lent by entry \"registry.corp.\""),
-            "{text}"
-        );
+        assert!(text.ends_with("as lent by entry \"registry.corp.\""), "{text}");
     }
 
     #[test]

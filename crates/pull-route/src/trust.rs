@@ -53,9 +53,7 @@ impl Trust {
     /// rest of the pull. Its certificate is always checked, because an entry's weakness is for the
     /// registry of that name.
     pub fn of_proxy(&self, proxy: &ProxyUrl, settings: &Settings) -> Authority {
-        settings
-            .proxy(proxy.host())
-            .unwrap_or_else(|| self.authority.clone())
+        settings.proxy(proxy.host()).unwrap_or_else(|| self.authority.clone())
     }
 }
 
@@ -78,21 +76,14 @@ pub fn check_realm(
         shown.set_fragment(None);
         // Only an address without a host refuses this, and that has no user either.
         let _ = (shown.set_username(""), shown.set_password(None));
-        Err(Error::Realm {
-            host: source.host(),
-            realm: quoted(shown.as_str()),
-            rule,
-        })
+        Err(Error::Realm { host: source.host(), realm: quoted(shown.as_str()), rule })
     };
     let trust = Trust::of(realm, source, settings);
     match realm.scheme() {
         _ if !realm.username().is_empty() || realm.password().is_some() => {
             refuse("has a password in its address")
         }
-        _ if realm
-            .host_str()
-            .is_some_and(|host| host.len() > MAX_HOST_BYTES) =>
-        {
+        _ if realm.host_str().is_some_and(|host| host.len() > MAX_HOST_BYTES) => {
             refuse("has a name longer than any host's")
         }
         _ if settings.leads_astray(&source.base, realm) => {

@@ -13,13 +13,8 @@ pub(crate) const ALSO: &str = "also";
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// The keys of such an account, for suggestions.
-pub(crate) const ACCOUNT_KEYS: [&str; 5] = [
-    "username",
-    "password",
-    "auth",
-    "identitytoken",
-    "registrytoken",
-];
+pub(crate) const ACCOUNT_KEYS: [&str; 5] =
+    ["username", "password", "auth", "identitytoken", "registrytoken"];
 
 /// Who the puller is by an entry.
 #[derive(Debug)]
@@ -37,11 +32,8 @@ impl Access {
         origin: Origin,
         findings: &mut Findings,
     ) -> Self {
-        let Identity {
-            credentials,
-            reference: credentials_uri,
-            literal_places,
-        } = CredentialKeys::take(section, origin, findings).into_identity(findings);
+        let Identity { credentials, reference: credentials_uri, literal_places } =
+            CredentialKeys::take(section, origin, findings).into_identity(findings);
         let optional = section.take_bool("credentials-optional", findings);
         if let (Some(Field { place, .. }), None) = (&optional, &credentials_uri) {
             findings.problem(place, Rule::OptionalWithoutReference);

@@ -70,10 +70,9 @@ impl ClientIdentity {
                 None
             }
         });
-        let identity = chain_value.zip(key).map(|(roots, key)| Self {
-            chain: roots.certificates().to_vec(),
-            key,
-        });
+        let identity = chain_value
+            .zip(key)
+            .map(|(roots, key)| Self { chain: roots.certificates().to_vec(), key });
         (Some(place), identity)
     }
 }

@@ -68,10 +68,7 @@ impl Registry {
         let has_mirror = !self.mirrors.is_empty();
         let is_plain = self.plain_http;
         let lost = [
-            (
-                "credentials-uri",
-                has_credentials && below.credentials_uri.is_some(),
-            ),
+            ("credentials-uri", has_credentials && below.credentials_uri.is_some()),
             ("ca-certs", has_roots && below.ca_certs.is_some()),
             ("mirror", has_mirror && !below.mirrors.is_empty()),
             ("plain-http", !is_plain && below.plain_http),
@@ -141,18 +138,8 @@ mod tests {
                 "ca-certs",
             ),
             (entry(""), entry(&fallback), entry(&fallback), ""),
-            (
-                entry(&mirror("m")),
-                entry(&fallback),
-                entry(&mirror("m")),
-                "mirror",
-            ),
-            (
-                entry(""),
-                entry("plain-http = true\n"),
-                entry(""),
-                "plain-http",
-            ),
+            (entry(&mirror("m")), entry(&fallback), entry(&mirror("m")), "mirror"),
+            (entry(""), entry("plain-http = true\n"), entry(""), "plain-http"),
             // Of one registry in two spellings.
             (
                 entry(""),
@@ -163,24 +150,14 @@ mod tests {
         ] {
             let mut document = parse(&upper);
             let told = document.complete(parse(&lower)).unwrap().join(" ");
-            assert_eq!(
-                document.redacted(),
-                parse(&expected).redacted(),
-                "{upper}+{lower}"
-            );
+            assert_eq!(document.redacted(), parse(&expected).redacted(), "{upper}+{lower}");
             assert_eq!(document.has_extra_env, parse(&expected).has_extra_env);
-            assert!(
-                told.ends_with(lost) && told.is_empty() == lost.is_empty(),
-                "{told}"
-            );
+            assert!(told.ends_with(lost) && told.is_empty() == lost.is_empty(), "{told}");
         }
         let mut upper = parse("[registries.\"m.corp\"]\n");
         let lower = "[registries.\"m.corp\"]\nplain-http = true\n\
              [registries.\"r.corp\"]\nmirror = \"http://m.corp\"\n";
         let error = upper.complete(parse(lower)).unwrap_err().to_string();
-        assert!(
-            error.starts_with("registries.\"r.corp.\".mirror: "),
-            "{error}"
-        );
+        assert!(error.starts_with("registries.\"r.corp.\".mirror: "), "{error}");
     }
 }

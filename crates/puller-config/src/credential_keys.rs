@@ -103,9 +103,7 @@ impl CredentialKeys {
             findings.problem(place, rule);
         }
         Identity {
-            reference: reference
-                .or_else(|| sealed.pop())
-                .and_then(|field| field.value),
+            reference: reference.or_else(|| sealed.pop()).and_then(|field| field.value),
             ..Identity::default()
         }
     }
@@ -129,17 +127,15 @@ impl CredentialKeys {
         self.report_disagreement(findings);
         self.report_superseded(findings);
         if let Some(token) = self.registry_token {
-            return token.value.map_or(Credentials::Anonymous, |token| {
-                Credentials::RegistryToken(token.into())
-            });
+            return token
+                .value
+                .map_or(Credentials::Anonymous, |token| Credentials::RegistryToken(token.into()));
         }
         let pair = self.auth.and_then(|auth| auth.value);
         let mut username = self.username.and_then(|username| username.value);
         if let Some(token) = self.identity_token {
-            let from_auth = || {
-                pair.map(|pair| pair.username)
-                    .filter(|username| !username.is_empty())
-            };
+            let from_auth =
+                || pair.map(|pair| pair.username).filter(|username| !username.is_empty());
             let username = username
                 .take()
                 .or_else(from_auth)
@@ -151,11 +147,8 @@ impl CredentialKeys {
             });
         }
         let password = self.password.and_then(|password| password.value);
-        let keys = username
-            .zip(password)
-            .map(|(username, password)| Pair { username, password });
-        keys.or(pair)
-            .map_or(Credentials::Anonymous, Pair::into_basic)
+        let keys = username.zip(password).map(|(username, password)| Pair { username, password });
+        keys.or(pair).map_or(Credentials::Anonymous, Pair::into_basic)
     }
 
     fn report_halves(&self, findings: &mut Findings) {
@@ -172,17 +165,11 @@ impl CredentialKeys {
     }
 
     fn report_disagreement(&self, findings: &mut Findings) {
-        let Some(Field {
-            place,
-            value: Some(pair),
-        }) = &self.auth
-        else {
+        let Some(Field { place, value: Some(pair) }) = &self.auth else {
             return;
         };
         let disagrees = |text: &Option<Text>, decoded: &Zeroizing<String>| {
-            text.as_ref()
-                .and_then(|text| text.value.as_ref())
-                .is_some_and(|text| text != decoded)
+            text.as_ref().and_then(|text| text.value.as_ref()).is_some_and(|text| text != decoded)
         };
         if disagrees(&self.username, &pair.username) || disagrees(&self.password, &pair.password) {
             findings.problem(place, Rule::PairsDisagree);
@@ -294,11 +281,8 @@ fn unless_sealed(
 
 fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {
     let Field { place, value } = auth;
-    let value = value.and_then(|value| {
-        decode(&value)
-            .map_err(|rule| findings.problem(&place, rule))
-            .ok()
-    });
+    let value =
+        value.and_then(|value| decode(&value).map_err(|rule| findings.problem(&place, rule)).ok());
     Field { place, value }
 }
 

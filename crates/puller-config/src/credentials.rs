@@ -59,10 +59,9 @@ impl fmt::Debug for Credentials {
             Self::IdentityToken { .. } => "IdentityToken",
         };
         match self.shown_username() {
-            Some(username) => f
-                .debug_struct(kind)
-                .field("username", &username)
-                .finish_non_exhaustive(),
+            Some(username) => {
+                f.debug_struct(kind).field("username", &username).finish_non_exhaustive()
+            }
             None => f.write_str(kind),
         }
     }

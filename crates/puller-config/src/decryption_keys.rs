@@ -42,10 +42,7 @@ impl DecryptionKeys {
 
     /// All lists, each with the name of its table.
     pub fn tables(&self) -> impl Iterator<Item = (Option<&RegistryName>, &[DecryptionKey])> {
-        let of = self
-            .of
-            .iter()
-            .map(|(name, keys)| (Some(name), keys.as_slice()));
+        let of = self.of.iter().map(|(name, keys)| (Some(name), keys.as_slice()));
         [(None, self.all.as_slice())].into_iter().chain(of)
     }
 
@@ -111,9 +108,7 @@ impl DecryptionKey {
     pub(crate) fn shown(&self) -> String {
         match self {
             Self::Given { password: None, .. } => REDACTED.to_owned(),
-            Self::Given {
-                password: Some(_), ..
-            } => format!("{REDACTED}:{REDACTED}"),
+            Self::Given { password: Some(_), .. } => format!("{REDACTED}:{REDACTED}"),
             Self::Reference(reference) => reference.to_string(),
         }
     }
@@ -169,10 +164,7 @@ pub(crate) fn read(
         }
     }
     let of = of.into_iter().map(|(name, (_, keys))| (name, keys));
-    DecryptionKeys {
-        all,
-        of: of.collect(),
-    }
+    DecryptionKeys { all, of: of.collect() }
 }
 
 /// Takes the keys of one table.

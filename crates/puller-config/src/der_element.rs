@@ -22,12 +22,7 @@ pub(crate) fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
         // One to four bytes of length; more is longer than any document.
         long @ 0x81..=0x84 => {
             let (length, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (
-                length
-                    .iter()
-                    .fold(0, |sum, byte| sum << 8 | usize::from(*byte)),
-                rest,
-            )
+            (length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)), rest)
         }
         _ => return None,
     };

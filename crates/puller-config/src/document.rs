@@ -133,12 +133,9 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         findings.problem(&Place::line(lines.at(start)), Rule::TooManyElements);
         return None;
     }
-    let root = DeTable::parse(text)
-        .map_err(|error| report_syntax(text, &error, &lines, findings))
-        .ok()?;
-    let mut tree = Tree {
-        root: root.into_inner(),
-    };
+    let root =
+        DeTable::parse(text).map_err(|error| report_syntax(text, &error, &lines, findings)).ok()?;
+    let mut tree = Tree { root: root.into_inner() };
     let mut section = Section::new(Place::document(), &mut tree.root, &lines);
     if let Some(field) = section.take_string(node_error::KEY, findings) {
         if origin == Origin::Host {
@@ -178,9 +175,7 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
     Some(Document {
         has_extra_env: extra_env.is_some(),
-        extra_env: extra_env
-            .map(|section| ExtraEnv::read(section, findings))
-            .unwrap_or_default(),
+        extra_env: extra_env.map(|section| ExtraEnv::read(section, findings)).unwrap_or_default(),
         registries: registries
             .map(|section| entry::read_all(section, origin, findings))
             .unwrap_or_default(),
@@ -233,9 +228,7 @@ pub(crate) fn first_element_over_limit(text: &str) -> Option<usize> {
 /// Reports the parser's message, which consists of its own words; its `Display` would quote the
 /// line. Of a key that is there twice it points at the second: that one is named.
 fn report_syntax(text: &str, error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
-    let place = error
-        .span()
-        .map_or(Place::document(), |span| Place::line(lines.at(span.start)));
+    let place = error.span().map_or(Place::document(), |span| Place::line(lines.at(span.start)));
     let key = error.span().and_then(|span| text.get(span));
     let said = match (error.message(), key) {
         (said @ "duplicate key", Some(key)) => {

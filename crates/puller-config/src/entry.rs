@@ -53,9 +53,7 @@ pub(crate) fn read_all(
     let mut entries: BTreeMap<RegistryName, Entry> = BTreeMap::new();
     for (key, section) in section.into_tables(findings) {
         let name = RegistryName::parse(key);
-        let is_repositories = name
-            .as_ref()
-            .is_ok_and(|name| name.repositories().is_some());
+        let is_repositories = name.as_ref().is_ok_and(|name| name.repositories().is_some());
         let entry = if is_repositories {
             Entry::read_credentials(section, origin, findings)
         } else {
@@ -65,10 +63,7 @@ pub(crate) fn read_all(
             Err(rule) => findings.problem(&entry.place, rule),
             Ok(name) => {
                 if let Some(first) = entries.get(&name).map(|first| &first.place) {
-                    let rule = Rule::DuplicateName {
-                        first: first.key.clone(),
-                        line: first.line,
-                    };
+                    let rule = Rule::DuplicateName { first: first.key.clone(), line: first.line };
                     findings.problem(&entry.place, rule);
                 } else {
                     entries.insert(name, entry);
@@ -79,17 +74,10 @@ pub(crate) fn read_all(
     let mut places = Vec::with_capacity(entries.len());
     for (name, entry) in &mut entries {
         entry.warn(name, origin, findings);
-        places.push((
-            entry.place.clone(),
-            std::mem::take(&mut entry.mirror_places),
-        ));
+        places.push((entry.place.clone(), std::mem::take(&mut entry.mirror_places)));
     }
-    let registries = Registries(
-        entries
-            .into_iter()
-            .map(|(name, entry)| (name, entry.registry))
-            .collect(),
-    );
+    let registries =
+        Registries(entries.into_iter().map(|(name, entry)| (name, entry.registry)).collect());
     for (entry, (place, mirrors)) in registries.iter().zip(places) {
         for (at, rule) in registries.mirror_problems(entry, origin) {
             findings.problem(mirrors.get(at).unwrap_or(&place), rule);
@@ -125,10 +113,8 @@ impl Entry {
         findings: &mut Findings,
     ) -> Self {
         let place = section.place().clone();
-        let Access {
-            mut registry,
-            mut literal_places,
-        } = Access::take(&mut section, origin, findings);
+        let Access { mut registry, mut literal_places } =
+            Access::take(&mut section, origin, findings);
         let (client_place, client) = ClientIdentity::take(&mut section, findings);
         if let (true, Some(place)) = (registry.wants_anonymous, &client_place) {
             findings.problem(place, Rule::AnonymousBesideCredentials);
@@ -184,10 +170,7 @@ impl Entry {
         findings: &mut Findings,
     ) -> Self {
         let place = section.place().clone();
-        let Access {
-            registry,
-            literal_places,
-        } = Access::take(&mut section, origin, findings);
+        let Access { registry, literal_places } = Access::take(&mut section, origin, findings);
         for key in &KEYS[CREDENTIAL_KEYS..] {
             if let Some(Field { place, .. }) = section.take(key) {
                 findings.problem(&place, Rule::KeyOfHost);

@@ -8,11 +8,8 @@ use crate::section::{Field, Section};
 use crate::{Effect, ProxyUrl, Rule};
 
 /// The variables that have an effect, each in both of its spellings.
-pub(crate) const VARIABLES: [[&str; 2]; 3] = [
-    ["HTTP_PROXY", "http_proxy"],
-    ["HTTPS_PROXY", "https_proxy"],
-    ["NO_PROXY", "no_proxy"],
-];
+pub(crate) const VARIABLES: [[&str; 2]; 3] =
+    [["HTTP_PROXY", "http_proxy"], ["HTTPS_PROXY", "https_proxy"], ["NO_PROXY", "no_proxy"]];
 
 /// The variables of `[extra-env]` that have an effect.
 #[derive(Clone, Debug, Default)]

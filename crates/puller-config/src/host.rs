@@ -32,10 +32,7 @@ impl RegistryHost {
     /// [`InvalidName`] names the first rule that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let (name, port) = split_port(text)?;
-        Ok(Self {
-            name: HostName::parse(name)?,
-            port,
-        })
+        Ok(Self { name: HostName::parse(name)?, port })
     }
 
     /// The host of an HTTP or HTTPS URL, with the port that a connection to it would use; `None` if
@@ -205,11 +202,7 @@ mod tests {
             ("notdocker.io", false),
             ("192.0.2.1", false),
         ] {
-            assert_eq!(
-                RegistryHost::parse(text).unwrap().is_docker_hub(),
-                is_docker_hub,
-                "{text}"
-            );
+            assert_eq!(RegistryHost::parse(text).unwrap().is_docker_hub(), is_docker_hub, "{text}");
         }
     }
 }

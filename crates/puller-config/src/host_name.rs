@@ -108,9 +108,7 @@ impl HostName {
     /// Reads a domain, with or without its trailing dot, or an IP address, without a port.
     pub(crate) fn parse(text: &str) -> Result<Self, InvalidName> {
         if text.starts_with('[') || text.ends_with(']') {
-            let inner = text
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'));
+            let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             let address = inner.and_then(|inner| inner.parse().ok());
             return address.map(Self::Ipv6).ok_or(InvalidName::Ipv6);
         }
@@ -120,11 +118,7 @@ impl HostName {
         }
         let domain = parse_domain(text)?;
         let is_docker_hub = DOCKER_HUB_ALIASES.contains(&domain.as_str());
-        Ok(Self::Domain(if is_docker_hub {
-            DOCKER_HUB.to_owned()
-        } else {
-            domain
-        }))
+        Ok(Self::Domain(if is_docker_hub { DOCKER_HUB.to_owned() } else { domain }))
     }
 }
 
@@ -204,9 +198,7 @@ fn check_label(label: &str) -> Result<(), InvalidName> {
 /// Whether a URL parser would take a host that ends in this label for an IPv4 address, as in
 /// `127.1` or `0x7f000001`.
 fn is_number(label: &str) -> bool {
-    let digits = label
-        .strip_prefix("0x")
-        .or_else(|| label.strip_prefix("0X"));
+    let digits = label.strip_prefix("0x").or_else(|| label.strip_prefix("0X"));
     match digits {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
         None => label.bytes().all(|byte| byte.is_ascii_digit()),

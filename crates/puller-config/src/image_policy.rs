@@ -25,15 +25,8 @@ const SIGNED_NOT_BEFORE: &str = "signed-not-before";
 const REFUSE: &str = "refuse";
 
 /// Its keys.
-pub(crate) const KEYS: [&str; 7] = [
-    TEXT,
-    FILE,
-    URI,
-    DIALECT,
-    ALLOW_TAGS,
-    SIGNED_NOT_BEFORE,
-    REFUSE,
-];
+pub(crate) const KEYS: [&str; 7] =
+    [TEXT, FILE, URI, DIALECT, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
 
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]
@@ -127,11 +120,7 @@ impl ImagePolicy {
             allow_tags,
             signed_not_before,
             refuse,
-            places: Places {
-                source: place,
-                allow_tags: allow_places,
-                refuse: refuse_places,
-            },
+            places: Places { source: place, allow_tags: allow_places, refuse: refuse_places },
         })
     }
 

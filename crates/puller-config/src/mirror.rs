@@ -80,10 +80,7 @@ impl Mirror {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(Rule::MirrorScheme);
         };
-        if !["http", "https"]
-            .iter()
-            .any(|known| scheme.eq_ignore_ascii_case(known))
-        {
+        if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
             return Err(Rule::MirrorScheme);
         }
         if rest.starts_with('/') {
@@ -98,13 +95,7 @@ impl Mirror {
             return Err(Rule::MirrorQuery);
         }
         let host = RegistryHost::of_url(&url).ok_or(Rule::MirrorUrl)?;
-        Ok(Self {
-            url,
-            host,
-            prefix: None,
-            rewrites: None,
-            is_listed: false,
-        })
+        Ok(Self { url, host, prefix: None, rewrites: None, is_listed: false })
     }
 }
 
@@ -125,13 +116,7 @@ mod tests {
             assert_eq!(mirror.host().to_string(), host, "{text}");
             assert_eq!(mirror.is_plain_http(), is_plain_http, "{text}");
         }
-        assert_eq!(
-            Mirror::parse("https://mirror.corp/a/b")
-                .unwrap()
-                .url()
-                .path(),
-            "/a/b"
-        );
+        assert_eq!(Mirror::parse("https://mirror.corp/a/b").unwrap().url().path(), "/a/b");
     }
 
     #[test]

@@ -35,8 +35,7 @@ impl MirrorKeys {
         let mut keys = Self::default();
         if let Some(Field { place, value }) = section.take_string("mirror", findings) {
             let mirror = value.and_then(|text| parsed(&text, &place, findings));
-            keys.mirrors
-                .extend(mirror.map(|mirror| (place.clone(), mirror)));
+            keys.mirrors.extend(mirror.map(|mirror| (place.clone(), mirror)));
             keys.place = Some(place);
         }
         if let Some(Field { place, value }) = section.take_list(MIRRORS, findings) {
@@ -45,9 +44,7 @@ impl MirrorKeys {
             } else if value.len() > MAX_MIRRORS {
                 findings.problem(&place, Rule::TooManyMirrors);
             } else {
-                let mirrors = value
-                    .into_iter()
-                    .filter_map(|item| listed(item, section, findings));
+                let mirrors = value.into_iter().filter_map(|item| listed(item, section, findings));
                 keys.mirrors = mirrors.collect();
                 if let Some(place) = crowded(&keys.mirrors) {
                     findings.problem(place, Rule::TooManyMirrors);
@@ -76,10 +73,7 @@ fn crowded(mirrors: &[(Place, Mirror)]) -> Option<&Place> {
     }
     let has_too_many = |(_, mirror): &&(Place, Mirror)| {
         let own = mirror.prefix().into_iter().flat_map(prefixes).map(Some);
-        let count: usize = own
-            .chain([None])
-            .filter_map(|prefix| counts.get(&prefix))
-            .sum();
+        let count: usize = own.chain([None]).filter_map(|prefix| counts.get(&prefix)).sum();
         count > MAX_REPOSITORY_MIRRORS
     };
     let (place, _) = mirrors.iter().find(has_too_many)?;
@@ -87,9 +81,7 @@ fn crowded(mirrors: &[(Place, Mirror)]) -> Option<&Place> {
 }
 
 fn parsed(text: &str, place: &Place, findings: &mut Findings) -> Option<Mirror> {
-    Mirror::parse(text)
-        .map_err(|rule| findings.problem(place, rule))
-        .ok()
+    Mirror::parse(text).map_err(|rule| findings.problem(place, rule)).ok()
 }
 
 /// A mirror of the list: its URL, or a table.
@@ -115,9 +107,7 @@ fn listed<'t, 'i>(
             if let Some(Field { place, value }) = prefix {
                 let text = value?;
                 let checked = check_prefix(&text);
-                checked
-                    .map_err(|name| findings.problem(&place, name))
-                    .ok()?;
+                checked.map_err(|name| findings.problem(&place, name)).ok()?;
                 mirror.prefix = Some(text.as_str().into());
             }
             mirror.rewrites = rewrites.map(|(_, rules)| rules);

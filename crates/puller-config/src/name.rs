@@ -56,11 +56,7 @@ impl RegistryName {
             }
             check_prefix(path)?;
         }
-        Ok(Self {
-            pattern,
-            repositories: repositories.map(Into::into),
-            written: Some(text.into()),
-        })
+        Ok(Self { pattern, repositories: repositories.map(Into::into), written: Some(text.into()) })
     }
 
     /// The first segments of the names of the repositories that it holds for; `None` where it holds
@@ -78,10 +74,7 @@ impl RegistryName {
     /// The host, where it is the name of a single one.
     pub fn host(&self) -> Option<RegistryHost> {
         match &self.pattern {
-            Pattern::Literal(name, port) => Some(RegistryHost {
-                name: name.clone(),
-                port: *port,
-            }),
+            Pattern::Literal(name, port) => Some(RegistryHost { name: name.clone(), port: *port }),
             Pattern::Below(_) | Pattern::Any => None,
         }
     }
@@ -157,11 +150,7 @@ impl RegistryName {
         };
         Self::literal_candidates(host)
             .into_iter()
-            .chain(
-                parents
-                    .into_iter()
-                    .map(|domain| Self::from(Pattern::Below(domain))),
-            )
+            .chain(parents.into_iter().map(|domain| Self::from(Pattern::Below(domain))))
             .chain([Self::from(Pattern::Any)])
     }
 
@@ -178,10 +167,7 @@ impl RegistryName {
     ) -> impl Iterator<Item = Self> {
         let hosts = Self::literal_candidates(host);
         prefixes(repository).flat_map(move |prefix| {
-            hosts.clone().map(|name| Self {
-                repositories: Some(prefix.into()),
-                ..name
-            })
+            hosts.clone().map(|name| Self { repositories: Some(prefix.into()), ..name })
         })
     }
 
@@ -209,11 +195,7 @@ impl Pattern {
 
 impl From<Pattern> for RegistryName {
     fn from(pattern: Pattern) -> Self {
-        Self {
-            pattern,
-            repositories: None,
-            written: None,
-        }
+        Self { pattern, repositories: None, written: None }
     }
 }
 
@@ -331,14 +313,9 @@ mod tests {
     fn candidates_go_from_the_host_to_everything() {
         let candidates = |host| {
             let host = RegistryHost::parse(host).unwrap();
-            RegistryName::candidates(&host)
-                .map(|name| name.to_string())
-                .collect::<Vec<_>>()
+            RegistryName::candidates(&host).map(|name| name.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(
-            candidates("a.b.c:5000"),
-            ["a.b.c:5000", "a.b.c.", ".b.c.", ".c.", "."]
-        );
+        assert_eq!(candidates("a.b.c:5000"), ["a.b.c:5000", "a.b.c.", ".b.c.", ".c.", "."]);
         assert_eq!(candidates("a.b"), ["a.b:443", "a.b.", ".b.", "."]);
         let repositories = |host, repository| {
             let host = RegistryHost::parse(host).unwrap();

@@ -101,10 +101,7 @@ impl OnlyRegistries {
     /// What stands in both lists.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let pairs = self
-            .0
-            .iter()
-            .flat_map(|one| other.0.iter().map(move |other| one.and(other)));
+        let pairs = self.0.iter().flat_map(|one| other.0.iter().map(move |other| one.and(other)));
         Self(pairs.flatten().collect())
     }
 
@@ -222,11 +219,7 @@ mod tests {
             ("r.corp", "r.corp/team", "r.corp/team"),
             ("r.corp/team", "r.corp/team/app", "r.corp/team/app"),
             ("r.corp/team", "r.corp/team-b", ""),
-            (
-                "r.corp/team",
-                "r.corp:5000/team/app",
-                "r.corp:5000/team/app",
-            ),
+            ("r.corp/team", "r.corp:5000/team/app", "r.corp:5000/team/app"),
             ("r.corp:5000", "r.corp/team", "r.corp:5000/team"),
             ("r.corp:5000", "r.corp:443", ""),
             ("r.corp", "s.corp", ""),

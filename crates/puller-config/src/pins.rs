@@ -86,11 +86,7 @@ fn read_all(table: Section<'_, '_>, findings: &mut Findings) -> Vec<Pin> {
             findings.problem(&place, Rule::OnlyPinsInside);
             return None;
         }
-        Some(Pin {
-            name: name.to_owned(),
-            digests: read_digests(&place, value, findings)?,
-            place,
-        })
+        Some(Pin { name: name.to_owned(), digests: read_digests(&place, value, findings)?, place })
     });
     pins.collect()
 }

@@ -71,11 +71,7 @@ impl fmt::Display for Problems {
 
 /// Where a finding is, as its first words.
 fn place(line: usize, key: &str) -> String {
-    let line = if line == 0 {
-        String::new()
-    } else {
-        format!("line {line}: ")
-    };
+    let line = if line == 0 { String::new() } else { format!("line {line}: ") };
     let separator = if key.is_empty() { "" } else { ": " };
     format!("{line}{key}{separator}")
 }
@@ -114,10 +110,7 @@ impl Place {
 
     /// A line, where no key is known.
     pub(crate) fn line(line: usize) -> Self {
-        Self {
-            line,
-            key: String::new(),
-        }
+        Self { line, key: String::new() }
     }
 }
 
@@ -135,20 +128,12 @@ impl Findings {
             self.unlisted += 1;
             return;
         }
-        self.problems.push(Problem {
-            line: at.line,
-            key: at.key.clone(),
-            rule: rule.into(),
-        });
+        self.problems.push(Problem { line: at.line, key: at.key.clone(), rule: rule.into() });
     }
 
     /// The limits on entries and variables bound the number of warnings.
     pub(crate) fn warning(&mut self, at: &Place, effect: Effect) {
-        self.warnings.push(Warning {
-            line: at.line,
-            key: at.key.clone(),
-            effect,
-        });
+        self.warnings.push(Warning { line: at.line, key: at.key.clone(), effect });
     }
 
     /// The warnings, if there was no problem.
@@ -163,9 +148,6 @@ impl Findings {
     /// The problems by line.
     pub(crate) fn into_problems(mut self) -> Problems {
         self.problems.sort_by_key(|problem| problem.line);
-        Problems {
-            problems: self.problems,
-            unlisted: self.unlisted,
-        }
+        Problems { problems: self.problems, unlisted: self.unlisted }
     }
 }

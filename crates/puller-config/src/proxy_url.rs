@@ -95,9 +95,8 @@ impl ProxyUrl {
         check_user_info(user_info)?;
         let parts = [scheme, "://", user_info, "@", &host];
         // Reserved at once: a string that grows leaves copies behind.
-        let mut url = Zeroizing::new(String::with_capacity(
-            parts.iter().map(|part| part.len()).sum(),
-        ));
+        let mut url =
+            Zeroizing::new(String::with_capacity(parts.iter().map(|part| part.len()).sum()));
         parts.iter().for_each(|part| url.push_str(part));
         Ok(Self {
             url: Secret::from(url),
@@ -192,26 +191,10 @@ mod tests {
     #[test]
     fn proxy_is_shown_without_its_password() {
         for (text, url, shown) in [
-            (
-                "http://proxy.corp:3128",
-                "http://proxy.corp:3128",
-                "http://proxy.corp:3128",
-            ),
-            (
-                "proxy.corp:3128",
-                "http://proxy.corp:3128",
-                "http://proxy.corp:3128",
-            ),
-            (
-                "HTTPS://proxy.corp/",
-                "https://proxy.corp",
-                "https://proxy.corp",
-            ),
-            (
-                "robot@192.0.2.1:80",
-                "http://robot@192.0.2.1:80",
-                "http://[redacted]@192.0.2.1:80",
-            ),
+            ("http://proxy.corp:3128", "http://proxy.corp:3128", "http://proxy.corp:3128"),
+            ("proxy.corp:3128", "http://proxy.corp:3128", "http://proxy.corp:3128"),
+            ("HTTPS://proxy.corp/", "https://proxy.corp", "https://proxy.corp"),
+            ("robot@192.0.2.1:80", "http://robot@192.0.2.1:80", "http://[redacted]@192.0.2.1:80"),
             (
                 "http://robot:a:b%40%c3%a9@[::1]:80/",
                 "http://robot:a:b%40%c3%a9@[::1]:80",
@@ -222,11 +205,7 @@ mod tests {
                 "socks5h://robot:a@proxy.corp:1080",
                 "socks5h://[redacted]@proxy.corp:1080",
             ),
-            (
-                "SOCKS5H://192.0.2.1:1081",
-                "socks5h://192.0.2.1:1081",
-                "socks5h://192.0.2.1:1081",
-            ),
+            ("SOCKS5H://192.0.2.1:1081", "socks5h://192.0.2.1:1081", "socks5h://192.0.2.1:1081"),
         ] {
             let proxy = ProxyUrl::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(proxy.url(), url, "{text}");
@@ -252,10 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_no_proxy_is_refused_by_the_rule_it_breaks() {
-        let long = format!(
-            "http://robot:{}@proxy.corp",
-            "a".repeat(MAX_CREDENTIAL_BYTES)
-        );
+        let long = format!("http://robot:{}@proxy.corp", "a".repeat(MAX_CREDENTIAL_BYTES));
         for (text, rule) in [
             ("socks4://proxy.corp:1080", Rule::ProxyScheme),
             ("ftp://proxy.corp", Rule::ProxyScheme),

@@ -39,8 +39,7 @@ impl PullLimits {
     /// How long a registry may be silent, or a transfer stand still.
     #[must_use]
     pub fn stall_timeout(&self) -> Option<Duration> {
-        self.stall_timeout
-            .map(|seconds| Duration::from_secs(seconds.into()))
+        self.stall_timeout.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
@@ -58,11 +57,7 @@ impl PullLimits {
     pub(crate) fn complete(&mut self, below: Self) -> Vec<&'static str> {
         let keys = [
             (ATTEMPTS, &mut self.attempts, below.attempts),
-            (
-                LAYERS_AT_ONCE,
-                &mut self.layers_at_once,
-                below.layers_at_once,
-            ),
+            (LAYERS_AT_ONCE, &mut self.layers_at_once, below.layers_at_once),
             (STALL_TIMEOUT, &mut self.stall_timeout, below.stall_timeout),
         ];
         let lost = keys.into_iter().filter_map(|(key, own, below)| {

@@ -19,9 +19,7 @@ impl Document {
         let shown = ShownDocument::of(self, Reader::EventLog);
         // A JSON value sorts its keys; the text of the structure itself does not.
         let value = serde_json::to_value(shown);
-        value
-            .expect("a redacted document consists of what JSON can say")
-            .to_string()
+        value.expect("a redacted document consists of what JSON can say").to_string()
     }
 
     /// `sha256:` and the digest of [`Document::recorded_form`].
@@ -32,10 +30,7 @@ impl Document {
 
 /// `sha256:` and the digest of some bytes.
 pub(crate) fn fingerprint(bytes: &[u8]) -> String {
-    format!(
-        "sha256:{}",
-        foreign_text::hex::encode(&Sha256::digest(bytes))
-    )
+    format!("sha256:{}", foreign_text::hex::encode(&Sha256::digest(bytes)))
 }
 
 #[cfg(test)]
@@ -74,12 +69,7 @@ mod tests {
         ("decryption-keys", ["{}", "{keys='YQ'}"], "", Show),
         ("resources", ["{}", "{}"], "", Fail),
         ("event-log", ["'never'", "'required'"], "", Fail),
-        (
-            "clock-not-before",
-            ["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"],
-            "",
-            Fail,
-        ),
+        ("clock-not-before", ["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"], "", Fail),
         ("limits", ["{}", "{attempts=1}"], "", Fail),
         ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
         ("only-pins", TRUTH, "", Fail),
@@ -90,42 +80,24 @@ mod tests {
         ("username", TEXTS, "password='a'", Hide),
         ("username", TEXTS, "identitytoken='a'", Hide),
         ("password", TEXTS, "username='a'", Hide),
-        (
-            "password",
-            ["'sealed.YQ.YQ.YQ'", "'sealed.YWE.YWE.YWE'"],
-            "",
-            Hide,
-        ),
+        ("password", ["'sealed.YQ.YQ.YQ'", "'sealed.YWE.YWE.YWE'"], "", Hide),
         // The second one has an empty password, the third in the next row an empty user name.
         ("auth", ["'cm9ib3Q6aHVudGVyMg=='", "'cm9ib3Q6'"], "", Hide),
-        (
-            "auth",
-            ["'cm9ib3Q6aHVudGVyMg=='", "'OmE='"],
-            "identitytoken='a'",
-            Hide,
-        ),
+        ("auth", ["'cm9ib3Q6aHVudGVyMg=='", "'OmE='"], "identitytoken='a'", Hide),
         ("identitytoken", TEXTS, "", Hide),
         ("registrytoken", TEXTS, "", Hide),
         ("credentials-uri", URIS, "", Show),
         ("anonymous", TRUTH, "", Fail),
         (
             "ca-certs",
-            [
-                "'''-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----'''",
-                "''",
-            ],
+            ["'''-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----'''", "''"],
             "",
             Show,
         ),
         ("ca-certs-uri", URIS, "", Show),
         ("web-roots", TRUTH, CERTIFICATE, Show),
         ("ca-dates", TRUTH, CERTIFICATE, Show),
-        (
-            "credentials-optional",
-            TRUTH,
-            "credentials-uri='kbs:///a/b/c'",
-            Show,
-        ),
+        ("credentials-optional", TRUTH, "credentials-uri='kbs:///a/b/c'", Show),
         (
             "client-cert",
             [
@@ -148,24 +120,9 @@ mod tests {
         ("plain-http", TRUTH, "", Show),
         ("mirror", ["'https://a'", "'https://b'"], "", Show),
         ("mirror-fallback", TRUTH, "mirror='https://a'", Show),
-        (
-            "mirrors",
-            ["['https://a']", "['https://a','https://b']"],
-            "",
-            Show,
-        ),
-        (
-            "mirrors",
-            ["[{url='https://a'}]", "[{url='https://a',prefix='b'}]"],
-            "",
-            Show,
-        ),
-        (
-            "rewrite",
-            ["[{from='a',to='b'}]", "[{from='a',to='c'}]"],
-            "mirror='https://a'",
-            Show,
-        ),
+        ("mirrors", ["['https://a']", "['https://a','https://b']"], "", Show),
+        ("mirrors", ["[{url='https://a'}]", "[{url='https://a',prefix='b'}]"], "", Show),
+        ("rewrite", ["[{from='a',to='b'}]", "[{from='a',to='c'}]"], "mirror='https://a'", Show),
         (
             "also",
             ["[{registrytoken='a'}]", "[{registrytoken='hunter2'}]"],
@@ -179,43 +136,18 @@ mod tests {
             Hide,
         ),
         // How many there are is no secret.
-        (
-            "also",
-            ["[]", "[{registrytoken='hunter2'}]"],
-            "registrytoken='a'",
-            Show,
-        ),
+        ("also", ["[]", "[{registrytoken='hunter2'}]"], "registrytoken='a'", Show),
     ];
     const KEYS: &[Row] = &[
         ("keys", ["['YQ']", "['aHVudGVyMg==:YQ==']"], "", Hide),
-        (
-            "keys",
-            ["['sealed.YQ.YQ.YQ']", "['sealed.YWE.YWE.YWE']"],
-            "",
-            Hide,
-        ),
+        ("keys", ["['sealed.YQ.YQ.YQ']", "['sealed.YWE.YWE.YWE']"], "", Hide),
         ("keys", ["['YQ']", "['YQ','YQ']"], "", Show),
         ("keys", ["['kbs:///a/b/c']", "['kbs:///a/b/d']"], "", Show),
     ];
     const ENVIRONMENT: &[Row] = &[
-        (
-            "HTTP_PROXY",
-            ["'http://a@p'", "'http://robot:hunter2@p'"],
-            "",
-            Hide,
-        ),
-        (
-            "http_proxy",
-            ["'a:b@p:80'", "'robot:hunter2@p:80'"],
-            "",
-            Hide,
-        ),
-        (
-            "HTTPS_PROXY",
-            ["'socks5://a@p'", "'socks5://robot:hunter2@p'"],
-            "",
-            Hide,
-        ),
+        ("HTTP_PROXY", ["'http://a@p'", "'http://robot:hunter2@p'"], "", Hide),
+        ("http_proxy", ["'a:b@p:80'", "'robot:hunter2@p:80'"], "", Hide),
+        ("HTTPS_PROXY", ["'socks5://a@p'", "'socks5://robot:hunter2@p'"], "", Hide),
         ("https_proxy", ["'https://p'", "'https://q'"], "", Show),
         ("NO_PROXY", TEXTS, "", Show),
         ("no_proxy", TEXTS, "", Show),
@@ -232,11 +164,7 @@ mod tests {
             ("", &document::KEYS[..], TOP),
             ("[registries.r]\n", &entry::KEYS[..], ENTRY),
             ("[decryption-keys]\n", &[decryption_keys::KEYS][..], KEYS),
-            (
-                "[decryption-keys.\"r/a\"]\n",
-                &[decryption_keys::KEYS][..],
-                KEYS,
-            ),
+            ("[decryption-keys.\"r/a\"]\n", &[decryption_keys::KEYS][..], KEYS),
             ("[extra-env]\n", &variables[..], ENVIRONMENT),
         ] {
             let keys: BTreeSet<_> = rows.iter().map(|(key, ..)| *key).collect();

@@ -214,10 +214,8 @@ impl ShownKeys {
             let of = BTreeMap::new();
             (name.to_string(), Self { keys, of })
         });
-        let shown = Self {
-            keys: Some(list(&keys.all)).filter(|keys| !keys.is_empty()),
-            of: of.collect(),
-        };
+        let shown =
+            Self { keys: Some(list(&keys.all)).filter(|keys| !keys.is_empty()), of: of.collect() };
         (shown.keys.is_some() || !shown.of.is_empty()).then_some(shown)
     }
 }
@@ -235,11 +233,7 @@ impl<'a> ShownResources<'a> {
             kbs_attester: resources.kbs_attester.as_ref(),
             unwrap: hubs.map(ResourceSource::DataHub).collect(),
             unwrap_always: resources.unwrap_always,
-            from: resources
-                .from
-                .iter()
-                .map(|(uri, source)| (uri.path(), source))
-                .collect(),
+            from: resources.from.iter().map(|(uri, source)| (uri.path(), source)).collect(),
         }
     }
 }
@@ -257,9 +251,7 @@ impl<'a> ShownRegistry<'a> {
         let also = registry.also.iter();
         Self {
             account: ShownAccount::of(&registry.credentials, reader),
-            also: also
-                .map(|account| ShownAccount::of(account, reader))
-                .collect(),
+            also: also.map(|account| ShownAccount::of(account, reader)).collect(),
             credentials_uri: registry.credentials_uri.as_ref(),
             credentials_optional: registry.credentials_optional.then_some(true),
             anonymous: registry.wants_anonymous.then_some(true),
@@ -281,10 +273,7 @@ impl<'a> ShownRegistry<'a> {
 impl<'a> ShownMirror<'a> {
     fn of(mirror: &'a Mirror) -> Self {
         let rewrites = mirror.rewrites().iter();
-        let shown = |rule: &'a Rewrite| ShownRewrite {
-            from: rule.from(),
-            to: rule.to(),
-        };
+        let shown = |rule: &'a Rewrite| ShownRewrite { from: rule.from(), to: rule.to() };
         Self {
             url: mirror.url().as_str(),
             prefix: mirror.prefix.as_deref(),
@@ -296,24 +285,15 @@ impl<'a> ShownMirror<'a> {
 impl<'a> ShownAccount<'a> {
     fn of(credentials: &'a Credentials, reader: Reader) -> Self {
         let username = credentials.shown_username();
-        let shown = Self {
-            username: username.filter(|_| reader == Reader::Person),
-            ..Self::default()
-        };
+        let shown =
+            Self { username: username.filter(|_| reader == Reader::Person), ..Self::default() };
         match credentials {
             Credentials::Anonymous => shown,
-            Credentials::Basic { password, .. } => Self {
-                password: Some(password),
-                ..shown
-            },
-            Credentials::RegistryToken(token) => Self {
-                registry_token: Some(token),
-                ..shown
-            },
-            Credentials::IdentityToken { token, .. } => Self {
-                identity_token: Some(token),
-                ..shown
-            },
+            Credentials::Basic { password, .. } => Self { password: Some(password), ..shown },
+            Credentials::RegistryToken(token) => Self { registry_token: Some(token), ..shown },
+            Credentials::IdentityToken { token, .. } => {
+                Self { identity_token: Some(token), ..shown }
+            }
         }
     }
 }

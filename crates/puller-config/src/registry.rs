@@ -82,12 +82,7 @@ impl Registry {
     /// and so are the further accounts: whoever runs the mirror learns one account, not all.
     #[must_use]
     pub fn lent_to_mirror(&self) -> Self {
-        Self {
-            also: Vec::new(),
-            client: None,
-            insecure_skip_verify: false,
-            ..self.clone()
-        }
+        Self { also: Vec::new(), client: None, insecure_skip_verify: false, ..self.clone() }
     }
 
     /// The same with all that another entry says of who the puller is.
@@ -128,26 +123,14 @@ impl Registry {
         let is_below_docker_hub =
             matches!(&name.pattern, Pattern::Below(domain) if domain == DOCKER_HUB);
         let effects = [
-            (
-                has_credentials && self.plain_http,
-                "plain-http",
-                Effect::CredentialsInTheClear,
-            ),
+            (has_credentials && self.plain_http, "plain-http", Effect::CredentialsInTheClear),
             (
                 has_credentials && self.insecure_skip_verify,
                 "insecure-skip-verify",
                 Effect::CredentialsToAnyone,
             ),
-            (
-                has_credentials && name.is_any(),
-                "",
-                Effect::CredentialsEverywhere,
-            ),
-            (
-                is_lost(self.plain_http, counted.plain_http),
-                "plain-http",
-                Effect::NotWithReference,
-            ),
+            (has_credentials && name.is_any(), "", Effect::CredentialsEverywhere),
+            (is_lost(self.plain_http, counted.plain_http), "plain-http", Effect::NotWithReference),
             (
                 is_lost(self.insecure_skip_verify, counted.insecure_skip_verify),
                 "insecure-skip-verify",
@@ -160,11 +143,7 @@ impl Registry {
             ),
             (loses_mirror, "mirror", Effect::NotWithReference),
             (loses_roots, "ca-certs", Effect::NotWithReference),
-            (
-                trusts_nobody && !loses_roots,
-                "ca-certs",
-                Effect::TrustsNobody,
-            ),
+            (trusts_nobody && !loses_roots, "ca-certs", Effect::TrustsNobody),
             (
                 self.insecure_skip_verify && has_roots && !trusts_nobody && !is_referred,
                 "ca-certs",
@@ -211,13 +190,11 @@ impl Registries {
     /// The entry that holds for a host: the literal with its port, the literal without, the longest
     /// suffix, `.`.
     pub fn entry_for(&self, host: &RegistryHost) -> Match<'_> {
-        self.matches(host)
-            .next()
-            .map_or(Match::Defaults, |(key, entry)| Match::Entry {
-                key,
-                entry,
-                literal: key.is_literal(),
-            })
+        self.matches(host).next().map_or(Match::Defaults, |(key, entry)| Match::Entry {
+            key,
+            entry,
+            literal: key.is_literal(),
+        })
     }
 
     /// Every entry whose name a host matches, the most specific first. Only the first one holds;
@@ -246,9 +223,7 @@ impl Registries {
     /// The entry that names a host itself, if there is one.
     pub fn literal_entry_for(&self, host: &RegistryHost) -> Option<(&RegistryName, &Registry)> {
         let [with_port, without] = RegistryName::literal_candidates(host);
-        self.0
-            .get_key_value(&with_port)
-            .or_else(|| self.0.get_key_value(&without))
+        self.0.get_key_value(&with_port).or_else(|| self.0.get_key_value(&without))
     }
 
     /// Whether a mirror that an entry names may be asked by its protocol.
@@ -287,16 +262,12 @@ impl Registries {
             if !self.allows_mirror(mirror, registry) {
                 return Some(Rule::MirrorPlainHttp);
             }
-            let (own, entry) = self
-                .literal_entry_for(mirror.host())
-                .filter(|_| is_counted)?;
+            let (own, entry) = self.literal_entry_for(mirror.host()).filter(|_| is_counted)?;
             let key = entry.unfetched_for_mirror(is_confidential)?;
             (is_confidential || own != name).then_some(Rule::MirrorReference { key })
         };
         let mirrors = registry.mirrors.iter().enumerate();
-        mirrors
-            .filter_map(|(at, mirror)| Some((at, problem(mirror)?)))
-            .collect()
+        mirrors.filter_map(|(at, mirror)| Some((at, problem(mirror)?))).collect()
     }
 
     /// What the entry of the host does to the credentials of an entry for some of its repositories.
@@ -311,9 +282,7 @@ impl Registries {
             (of_host.plain_http, Effect::CredentialsInTheClear),
             (of_host.insecure_skip_verify, Effect::CredentialsToAnyone),
         ];
-        let applying = effects
-            .into_iter()
-            .filter(|(applies, _)| *applies && has_credentials);
+        let applying = effects.into_iter().filter(|(applies, _)| *applies && has_credentials);
         applying.map(|(_, effect)| effect).collect()
     }
 

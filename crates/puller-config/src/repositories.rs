@@ -57,11 +57,7 @@ mod tests {
             ("team", "team-a", false),
             ("x/team-a", "team-a", false),
         ] {
-            assert_eq!(
-                is_below(repository, prefix),
-                expected,
-                "{repository} {prefix}"
-            );
+            assert_eq!(is_below(repository, prefix), expected, "{repository} {prefix}");
             let found = prefixes(repository).any(|known| known == prefix);
             assert_eq!(found, expected, "{repository} {prefix}");
         }
@@ -72,15 +68,7 @@ mod tests {
     fn a_prefix_is_as_long_as_a_repository_may_be() {
         let longest = "a".repeat(MAX_REPOSITORY_BYTES);
         assert_eq!(check_prefix(&longest), Ok(()));
-        for bad in [
-            &format!("{longest}a")[..],
-            "-a",
-            "a-",
-            "a/.b",
-            "A",
-            "a b",
-            "",
-        ] {
+        for bad in [&format!("{longest}a")[..], "-a", "a-", "a/.b", "A", "a b", ""] {
             assert_eq!(check_prefix(bad), Err(InvalidName::Repositories), "{bad}");
         }
         for good in ["a", "a/b", "a--b", "a__b.c", "0"] {

@@ -202,19 +202,10 @@ mod tests {
             ("rest=http://127.0.0.1:8006", InvalidResourceSource::Gateway),
             ("kbs=http://127.1:8006", InvalidResourceSource::Broker),
             ("kbs=http://192.0.2.1:8006", InvalidResourceSource::Broker),
-            (
-                "kbs=http://localhost.corp:8006",
-                InvalidResourceSource::Broker,
-            ),
-            (
-                "kbs=http://127.0.0.1@evil.corp",
-                InvalidResourceSource::Broker,
-            ),
+            ("kbs=http://localhost.corp:8006", InvalidResourceSource::Broker),
+            ("kbs=http://127.0.0.1@evil.corp", InvalidResourceSource::Broker),
             ("kbs=http://127.0.0.1:8006?", InvalidResourceSource::Broker),
-            (
-                "kbs=http://[::ffff:127.0.0.1]",
-                InvalidResourceSource::Broker,
-            ),
+            ("kbs=http://[::ffff:127.0.0.1]", InvalidResourceSource::Broker),
             ("kbs=http://kbs.corp", InvalidResourceSource::Broker),
             ("kbs=http://a.localhost:8080", InvalidResourceSource::Broker),
             ("kbs=https://corp/a/kbs/v0/", InvalidResourceSource::Broker),

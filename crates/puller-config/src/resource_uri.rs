@@ -202,10 +202,7 @@ impl ResourceUri {
     fn with_repository(&self, authority: &str, found: usize) -> InvalidResourceUri {
         if found + 1 == RESOURCE_SEGMENTS && check_segments(authority) == Ok(1) {
             return InvalidResourceUri::TwoSlashes {
-                meant: Self {
-                    path: format!("{authority}/{}", self.path),
-                    ..self.clone()
-                },
+                meant: Self { path: format!("{authority}/{}", self.path), ..self.clone() },
             };
         }
         InvalidResourceUri::SegmentCount { found }
@@ -220,9 +217,7 @@ impl fmt::Display for ResourceUri {
             write!(f, "+{}", self.plugin)?;
         }
         write!(f, ":///{}", self.path)?;
-        self.query
-            .as_ref()
-            .map_or(Ok(()), |query| write!(f, "?{query}"))
+        self.query.as_ref().map_or(Ok(()), |query| write!(f, "?{query}"))
     }
 }
 

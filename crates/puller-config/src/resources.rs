@@ -100,10 +100,7 @@ impl Resources {
             findings.problem(place, Rule::UnwrapByNobody);
         }
         let roots = Roots::take("kbs-ca-certs", &mut section, findings);
-        if let Some(Field {
-            place,
-            value: Some(roots),
-        }) = &roots
+        if let Some(Field { place, value: Some(roots) }) = &roots
             && roots.trusts_nobody()
         {
             findings.problem(place, Rule::NoCertificate);
@@ -119,11 +116,7 @@ impl Resources {
             if token_file.is_none() && attester.is_none() {
                 findings.warning(&table, Effect::BrokerWithoutProof);
             }
-            if let Some(Field {
-                place,
-                value: Some(AttesterKind::Sample),
-            }) = &attester
-            {
+            if let Some(Field { place, value: Some(AttesterKind::Sample) }) = &attester {
                 findings.warning(place, Effect::SampleAttester);
             }
         } else {
@@ -156,11 +149,8 @@ fn take<T, R: Into<Rule>>(
     findings: &mut Findings,
 ) -> Option<Field<Option<T>>> {
     let Field { place, value } = section.take_string(key, findings)?;
-    let value = value.and_then(|text| {
-        parse(&text)
-            .map_err(|rule| findings.problem(&place, rule))
-            .ok()
-    });
+    let value =
+        value.and_then(|text| parse(&text).map_err(|rule| findings.problem(&place, rule)).ok());
     Some(Field { place, value })
 }
 

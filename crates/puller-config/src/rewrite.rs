@@ -45,10 +45,7 @@ impl Rewrite {
         if !to.bytes().all(is_name) {
             return Err(Rule::RewriteTo);
         }
-        Ok(Self {
-            from: from.to_owned(),
-            to: to.to_owned(),
-        })
+        Ok(Self { from: from.to_owned(), to: to.to_owned() })
     }
 
     /// The regular expression.

@@ -69,19 +69,14 @@ impl Roots {
     /// not. The web's own roots have none.
     #[must_use]
     pub fn at(&self, seconds: u64) -> RootsAt<'_> {
-        let mut at = RootsAt {
-            counting: Vec::new(),
-            others: Vec::new(),
-        };
+        let mut at = RootsAt { counting: Vec::new(), others: Vec::new() };
         for (index, certificate) in self.certificates().iter().enumerate() {
             let outside = self.dates_count().then(|| outside(certificate, seconds));
             match outside.flatten() {
                 None => at.counting.push(certificate),
-                Some((subject, when)) => at.others.push(RootOutsideDates {
-                    number: index + 1,
-                    subject,
-                    when,
-                }),
+                Some((subject, when)) => {
+                    at.others.push(RootOutsideDates { number: index + 1, subject, when })
+                }
             }
         }
         at
@@ -135,10 +130,7 @@ mod tests {
 
     fn said_of(roots: &Roots, seconds: u64) -> Vec<String> {
         let at = roots.at(seconds);
-        assert_eq!(
-            at.counting.len() + at.others.len(),
-            roots.certificates().len()
-        );
+        assert_eq!(at.counting.len() + at.others.len(), roots.certificates().len());
         at.others.iter().map(ToString::to_string).collect()
     }
 
@@ -162,10 +154,7 @@ mod tests {
     fn a_root_without_readable_dates_counts_only_where_dates_do_not() {
         let text = "-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----";
         let roots = Roots::parse(text).unwrap();
-        assert_eq!(
-            said_of(&roots, 0),
-            ["certificate 1, whose dates cannot be read"]
-        );
+        assert_eq!(said_of(&roots, 0), ["certificate 1, whose dates cannot be read"]);
         assert!(said_of(&roots.without_dates(), 0).is_empty());
     }
 }

@@ -40,10 +40,7 @@ impl Roots {
     /// The same roots, which count outside of their dates too.
     #[must_use]
     pub fn without_dates(self) -> Self {
-        Self {
-            ignores_dates: true,
-            ..self
-        }
+        Self { ignores_dates: true, ..self }
     }
 
     /// Whether nobody is trusted.
@@ -97,11 +94,7 @@ impl Roots {
             }
         }
         if broken.is_empty() {
-            Ok(Self {
-                certificates,
-                is_beside_web: false,
-                ignores_dates: false,
-            })
+            Ok(Self { certificates, is_beside_web: false, ignores_dates: false })
         } else {
             Err(broken)
         }
@@ -134,11 +127,7 @@ impl Block<'_> {
         }
         let der = CertificateDer::from_pem_slice(self.text.as_bytes())
             .map_err(|_| Rule::PemBase64 { block })?;
-        if is_certificate_shaped(&der) {
-            Ok(der)
-        } else {
-            Err(Rule::PemShape { block })
-        }
+        if is_certificate_shaped(&der) { Ok(der) } else { Err(Rule::PemShape { block }) }
     }
 }
 
@@ -151,16 +140,11 @@ fn blocks(text: &str) -> Result<Vec<Block<'_>>, Rule> {
     // A lone carriage return ends a line for the decoder, so it does here.
     for line in text.split_inclusive(['\n', '\r']) {
         let end = start + line.len();
-        let incomplete = Err(Rule::PemIncomplete {
-            block: blocks.len() + 1,
-        });
+        let incomplete = Err(Rule::PemIncomplete { block: blocks.len() + 1 });
         match (boundary(line)?, open) {
             (Some(Boundary::Begin(label)), None) => open = Some((label, start)),
             (Some(Boundary::End(label)), Some((begun, from))) if begun == label => {
-                blocks.push(Block {
-                    label,
-                    text: &text[from..end],
-                });
+                blocks.push(Block { label, text: &text[from..end] });
                 open = None;
             }
             (Some(_), _) => return incomplete,
@@ -169,9 +153,7 @@ fn blocks(text: &str) -> Result<Vec<Block<'_>>, Rule> {
         start = end;
     }
     match open {
-        Some(_) => Err(Rule::PemIncomplete {
-            block: blocks.len() + 1,
-        }),
+        Some(_) => Err(Rule::PemIncomplete { block: blocks.len() + 1 }),
         None => Ok(blocks),
     }
 }
@@ -191,17 +173,11 @@ fn boundary(line: &str) -> Result<Option<Boundary<'_>>, Rule> {
         return Ok(None);
     }
     let label = |prefix| {
-        let label: &str = line
-            .strip_prefix(prefix)?
-            .trim_end()
-            .strip_suffix("-----")?;
+        let label: &str = line.strip_prefix(prefix)?.trim_end().strip_suffix("-----")?;
         (!label.contains('-')).then_some(label)
     };
     let begin = label("-----BEGIN ").map(Boundary::Begin);
-    begin
-        .or_else(|| label("-----END ").map(Boundary::End))
-        .map(Some)
-        .ok_or(Rule::PemBoundary)
+    begin.or_else(|| label("-----END ").map(Boundary::End)).map(Some).ok_or(Rule::PemBoundary)
 }
 
 /// Whether bytes are laid out like `Certificate` of RFC 5280, section 4.1: two sequences and a bit
@@ -240,11 +216,7 @@ mod tests {
     fn text_without_any_block_trusts_nobody() {
         for text in ["", "none", "none of /etc/ssl/ca.pem", "--- BEGUN ---"] {
             let roots = Roots::parse(text);
-            assert_eq!(
-                roots.as_ref().map(Roots::trusts_nobody),
-                Ok(true),
-                "{text:?}"
-            );
+            assert_eq!(roots.as_ref().map(Roots::trusts_nobody), Ok(true), "{text:?}");
             assert!(!is_path(text), "{text:?}");
         }
     }
@@ -255,64 +227,28 @@ mod tests {
         let key = ROOT.replace("CERTIFICATE", "PRIVATE KEY");
         let unknown_kind = ROOT.replace("CERTIFICATE", "TRUSTED CERTIFICATE");
         for (text, rules) in [
-            (
-                ROOT.replace(end, ""),
-                vec![Rule::PemIncomplete { block: 1 }],
-            ),
-            (
-                format!("{ROOT}{}", ROOT.replace(end, "")),
-                vec![Rule::PemIncomplete { block: 2 }],
-            ),
-            (
-                format!("{}{ROOT}", ROOT.replace(end, "")),
-                vec![Rule::PemIncomplete { block: 1 }],
-            ),
-            (
-                format!("{ROOT}{end}"),
-                vec![Rule::PemIncomplete { block: 2 }],
-            ),
+            (ROOT.replace(end, ""), vec![Rule::PemIncomplete { block: 1 }]),
+            (format!("{ROOT}{}", ROOT.replace(end, "")), vec![Rule::PemIncomplete { block: 2 }]),
+            (format!("{}{ROOT}", ROOT.replace(end, "")), vec![Rule::PemIncomplete { block: 1 }]),
+            (format!("{ROOT}{end}"), vec![Rule::PemIncomplete { block: 2 }]),
             (
                 ROOT.replace("END CERTIFICATE", "END PRIVATE KEY"),
                 vec![Rule::PemIncomplete { block: 1 }],
             ),
-            (
-                ROOT.replace("-----BEGIN", "----BEGIN"),
-                vec![Rule::PemBoundary],
-            ),
-            (
-                ROOT.replace("CERTIFICATE-----\nM", "CERTIFICATE----\nM"),
-                vec![Rule::PemBoundary],
-            ),
-            (
-                ROOT.replace('\n', "\n  ").replace("---B", "  ---B"),
-                vec![Rule::PemBoundary],
-            ),
+            (ROOT.replace("-----BEGIN", "----BEGIN"), vec![Rule::PemBoundary]),
+            (ROOT.replace("CERTIFICATE-----\nM", "CERTIFICATE----\nM"), vec![Rule::PemBoundary]),
+            (ROOT.replace('\n', "\n  ").replace("---B", "  ---B"), vec![Rule::PemBoundary]),
             (ROOT.replace('\n', ""), vec![Rule::PemBoundary]),
             (ROOT.replace('\n', " "), vec![Rule::PemBoundary]),
             (
                 format!("{key}{ROOT}{unknown_kind}"),
                 vec![Rule::PemKind { block: 1 }, Rule::PemKind { block: 3 }],
             ),
-            (
-                ROOT.replacen("MIIB", "MI!B", 1),
-                vec![Rule::PemBase64 { block: 1 }],
-            ),
-            (
-                ROOT.replacen("MIIB", "MIIBMIIB", 1),
-                vec![Rule::PemShape { block: 1 }],
-            ),
-            (
-                ROOT.replacen("MIIB", "AIIB", 1),
-                vec![Rule::PemShape { block: 1 }],
-            ),
-            (
-                format!("-----BEGIN CERTIFICATE-----\n{end}"),
-                vec![Rule::PemShape { block: 1 }],
-            ),
-            (
-                ROOT.repeat(MAX_CERTIFICATES + 1),
-                vec![Rule::TooManyCertificates],
-            ),
+            (ROOT.replacen("MIIB", "MI!B", 1), vec![Rule::PemBase64 { block: 1 }]),
+            (ROOT.replacen("MIIB", "MIIBMIIB", 1), vec![Rule::PemShape { block: 1 }]),
+            (ROOT.replacen("MIIB", "AIIB", 1), vec![Rule::PemShape { block: 1 }]),
+            (format!("-----BEGIN CERTIFICATE-----\n{end}"), vec![Rule::PemShape { block: 1 }]),
+            (ROOT.repeat(MAX_CERTIFICATES + 1), vec![Rule::TooManyCertificates]),
         ] {
             assert_eq!(Roots::parse(&text), Err(rules), "{text}");
         }
@@ -338,11 +274,7 @@ mod tests {
         ] {
             assert!(!is_certificate_shaped(bad), "{bad:?}");
         }
-        assert!(is_certificate_shaped(&[
-            0x30, 0x81, 7, 0x30, 0, 0x30, 0, 0x03, 1, 0
-        ]));
-        assert!(is_certificate_shaped(&[
-            0x30, 0x84, 0, 0, 0, 7, 0x30, 0, 0x30, 0, 0x03, 1, 0
-        ]));
+        assert!(is_certificate_shaped(&[0x30, 0x81, 7, 0x30, 0, 0x30, 0, 0x03, 1, 0]));
+        assert!(is_certificate_shaped(&[0x30, 0x84, 0, 0, 0, 7, 0x30, 0, 0x30, 0, 0x03, 1, 0]));
     }
 }

@@ -55,10 +55,7 @@ mod tests {
     fn secret_shows_itself_to_nobody_else() {
         let secret = Secret::from("hunter2".to_owned());
         assert_eq!(secret.expose(), "hunter2");
-        assert_eq!(
-            format!("{secret:?}{:?}", secret.clone()),
-            "[redacted][redacted]"
-        );
+        assert_eq!(format!("{secret:?}{:?}", secret.clone()), "[redacted][redacted]");
         assert_eq!(serde_json::to_string(&secret).unwrap(), "\"[redacted]\"");
     }
 }

@@ -150,14 +150,8 @@ mod tests {
     fn what_is_neither_is_refused_without_being_quoted() {
         let long = format!("sealed.YQ.YQ.{}", "A".repeat(MAX_SEALED_BYTES));
         for (text, expected) in [
-            (
-                "hunter2",
-                InvalidSecretReference::Uri(InvalidResourceUri::Scheme),
-            ),
-            (
-                "Sealed.YQ.YQ.YQ",
-                InvalidSecretReference::Uri(InvalidResourceUri::Scheme),
-            ),
+            ("hunter2", InvalidSecretReference::Uri(InvalidResourceUri::Scheme)),
+            ("Sealed.YQ.YQ.YQ", InvalidSecretReference::Uri(InvalidResourceUri::Scheme)),
             ("sealed.", InvalidSecretReference::Sealed),
             ("sealed.YQ.hunter2", InvalidSecretReference::Sealed),
             ("sealed.YQ.YQ.YQ.YQ", InvalidSecretReference::Sealed),

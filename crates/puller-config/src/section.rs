@@ -26,16 +26,12 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn of(text: &[u8]) -> Self {
         let line_feeds = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        Self {
-            line_feeds: line_feeds.map(|(offset, _)| offset).collect(),
-        }
+        Self { line_feeds: line_feeds.map(|(offset, _)| offset).collect() }
     }
 
     /// The line, from 1, of the byte at this offset.
     pub(crate) fn at(&self, offset: usize) -> usize {
-        self.line_feeds
-            .partition_point(|line_feed| *line_feed < offset)
-            + 1
+        self.line_feeds.partition_point(|line_feed| *line_feed < offset) + 1
     }
 }
 
@@ -62,11 +58,7 @@ impl<'t, 'i> Section<'t, 'i> {
         };
         let mut fields: Vec<_> = table.iter_mut().map(field).collect();
         fields.sort_by_key(|(_, offset, _)| *offset);
-        Self {
-            place,
-            lines,
-            fields,
-        }
+        Self { place, lines, fields }
     }
 
     /// The table that a value is; if it is none, that is reported.
@@ -102,16 +94,9 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// The keys that are left with their values, in the document's order.
     pub(crate) fn into_fields(self) -> impl Iterator<Item = (&'t str, Field<&'t mut DeValue<'i>>)> {
-        let Self {
-            place,
-            lines,
-            fields,
-        } = self;
+        let Self { place, lines, fields } = self;
         fields.into_iter().map(move |(key, offset, value)| {
-            let place = Place {
-                line: lines.at(offset),
-                key: join(&place.key, key),
-            };
+            let place = Place { line: lines.at(offset), key: join(&place.key, key) };
             (key, Field { place, value })
         })
     }
@@ -126,29 +111,18 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// The tables that are left, in the document's order, and a section of all that is no table.
     pub(crate) fn split_tables(self) -> (Vec<(&'t str, Self)>, Self) {
-        let Self {
-            place,
-            lines,
-            fields,
-        } = self;
+        let Self { place, lines, fields } = self;
         let (mut tables, mut rest) = (Vec::new(), Vec::new());
         for (key, offset, value) in fields {
             match value {
                 DeValue::Table(table) => {
-                    let place = Place {
-                        line: lines.at(offset),
-                        key: join(&place.key, key),
-                    };
+                    let place = Place { line: lines.at(offset), key: join(&place.key, key) };
                     tables.push((key, Self::new(place, table, lines)));
                 }
                 other => rest.push((key, offset, other)),
             }
         }
-        let rest = Self {
-            place,
-            lines,
-            fields: rest,
-        };
+        let rest = Self { place, lines, fields: rest };
         (tables, rest)
     }
 
@@ -163,10 +137,7 @@ impl<'t, 'i> Section<'t, 'i> {
     pub(crate) fn take(&mut self, key: &str) -> Option<Field<&'t mut DeValue<'i>>> {
         let index = self.fields.iter().position(|(name, ..)| *name == key)?;
         let (key, offset, value) = self.fields.remove(index);
-        let place = Place {
-            line: self.lines.at(offset),
-            key: join(&self.place.key, key),
-        };
+        let place = Place { line: self.lines.at(offset), key: join(&self.place.key, key) };
         Some(Field { place, value })
     }
 
@@ -191,10 +162,8 @@ impl<'t, 'i> Section<'t, 'i> {
         findings: &mut Findings,
     ) -> Option<Field<Vec<Field<Zeroizing<String>>>>> {
         let Field { place, value } = self.take(key)?;
-        let item_place = |line, index| Place {
-            line,
-            key: format!("{}, item {}", place.key, index + 1),
-        };
+        let item_place =
+            |line, index| Place { line, key: format!("{}, item {}", place.key, index + 1) };
         let mut items = Vec::new();
         match (value, separator) {
             (DeValue::Array(values), _) => {
@@ -220,10 +189,7 @@ impl<'t, 'i> Section<'t, 'i> {
             }
             (other, _) => findings.problem(&place, wrong_type("array", other)),
         }
-        Some(Field {
-            place,
-            value: items,
-        })
+        Some(Field { place, value: items })
     }
 
     /// Takes a boolean; `false` if the key has another type, which is reported.
@@ -284,10 +250,7 @@ impl<'t, 'i> Section<'t, 'i> {
             }
             other => findings.problem(&place, wrong_type("array", other)),
         }
-        Some(Field {
-            place,
-            value: items,
-        })
+        Some(Field { place, value: items })
     }
 
     /// Takes an array of tables, `[[KEY]]`; the tables have places of their own. What is no array,
@@ -302,10 +265,7 @@ impl<'t, 'i> Section<'t, 'i> {
             .into_iter()
             .filter_map(|Field { place, value }| Self::of(place, value, self.lines, findings))
             .collect();
-        Some(Field {
-            place,
-            value: tables,
-        })
+        Some(Field { place, value: tables })
     }
 
     /// Reports every key that is left as unknown, with the known one that was probably meant; tables
@@ -320,9 +280,7 @@ impl<'t, 'i> Section<'t, 'i> {
             let is_table = value.is_table() && !matches!(table_rule, Rule::UnknownKey { .. });
             let rule = match same_letters(key, known) {
                 None if is_table => table_rule.clone(),
-                same => Rule::UnknownKey {
-                    suggestion: same.or_else(|| nearest(key, known)),
-                },
+                same => Rule::UnknownKey { suggestion: same.or_else(|| nearest(key, known)) },
             };
             findings.problem(&place, rule);
         }
@@ -345,10 +303,7 @@ fn string(
 }
 
 pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Rule {
-    Rule::WrongType {
-        expected,
-        found: found.type_str(),
-    }
+    Rule::WrongType { expected, found: found.type_str() }
 }
 
 #[cfg(test)]

@@ -77,19 +77,9 @@ const KEYS: &[Row] = &[
     (
         "registries.*.also[]",
         FORMER,
-        &[
-            "username",
-            "password",
-            "auth",
-            "identitytoken",
-            "registrytoken",
-        ],
+        &["username", "password", "auth", "identitytoken", "registrytoken"],
     ),
-    (
-        "registries.*.mirrors[]",
-        FORMER,
-        &["url", "prefix", "rewrite"],
-    ),
+    ("registries.*.mirrors[]", FORMER, &["url", "prefix", "rewrite"]),
     ("registries.*.mirrors[].rewrite[]", FORMER, &["from", "to"]),
     ("registries.*.rewrite[]", FORMER, &["from", "to"]),
     ("decryption-keys", FORMER, &["keys"]),
@@ -107,23 +97,11 @@ const KEYS: &[Row] = &[
             "from",
         ],
     ),
-    (
-        "limits",
-        FORMER,
-        &["attempts", "layers-at-once", "stall-timeout"],
-    ),
+    ("limits", FORMER, &["attempts", "layers-at-once", "stall-timeout"]),
     (
         "image-policy",
         FIRST,
-        &[
-            "text",
-            "file",
-            "uri",
-            "dialect",
-            "allow-tags",
-            "signed-not-before",
-            "refuse",
-        ],
+        &["text", "file", "uri", "dialect", "allow-tags", "signed-not-before", "refuse"],
     ),
 ];
 
@@ -166,9 +144,7 @@ impl GuestVersion {
             return Vec::new();
         };
         // Zeroes the strings that the parser copied.
-        let tree = Tree {
-            root: root.into_inner(),
-        };
+        let tree = Tree { root: root.into_inner() };
         let mut found = Vec::new();
         self.look(&tree.root, "", "", &Lines::of(text), &mut found);
         found.sort_by_key(|key| key.line);
@@ -217,11 +193,7 @@ impl fmt::Display for GuestVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = NAMES[self.0];
         let is_release = name.contains('.');
-        f.write_str(if is_release {
-            name
-        } else {
-            &name[..MIN_COMMIT_DIGITS]
-        })
+        f.write_str(if is_release { name } else { &name[..MIN_COMMIT_DIGITS] })
     }
 }
 
@@ -266,10 +238,7 @@ mod tests {
             ("registries.*", &entry::KEYS),
             ("registries.*.also[]", &access::ACCOUNT_KEYS),
             ("registries.*.mirrors[]", &mirror_keys::MIRROR_KEYS),
-            (
-                "registries.*.mirrors[].rewrite[]",
-                &mirror_keys::REWRITE_KEYS,
-            ),
+            ("registries.*.mirrors[].rewrite[]", &mirror_keys::REWRITE_KEYS),
             ("registries.*.rewrite[]", &mirror_keys::REWRITE_KEYS),
             ("decryption-keys", &[decryption_keys::KEYS]),
             ("decryption-keys.*", &[decryption_keys::KEYS]),
@@ -284,16 +253,9 @@ mod tests {
         }
         let known = tables.map(|(table, _)| table);
         for (table, ..) in KEYS {
-            assert!(
-                known.contains(table),
-                "[{table}] is no table of the grammar"
-            );
+            assert!(known.contains(table), "[{table}] is no table of the grammar");
         }
-        assert_eq!(
-            FIRST.to_string(),
-            env!("CARGO_PKG_VERSION"),
-            "a release has a name"
-        );
+        assert_eq!(FIRST.to_string(), env!("CARGO_PKG_VERSION"), "a release has a name");
     }
 
     /// A row is no key for ever by itself: the grammar has it.
@@ -327,15 +289,9 @@ mod tests {
             [image-policy]\ntext = \"x\"\n[pins]\n\"a.corp/b\" = \"sha256:c\"\n\
             [extra-env]\npins = \"x\"\n";
         let found = FORMER.refuses(text.as_bytes());
-        let found: Vec<_> = found
-            .iter()
-            .map(|key| (key.line, key.key.as_str(), key.since))
-            .collect();
-        let expected = [
-            (1, "only-pins", FIRST),
-            (5, "image-policy", FIRST),
-            (7, "pins", FIRST),
-        ];
+        let found: Vec<_> =
+            found.iter().map(|key| (key.line, key.key.as_str(), key.since)).collect();
+        let expected = [(1, "only-pins", FIRST), (5, "image-policy", FIRST), (7, "pins", FIRST)];
         assert_eq!(found, expected);
         assert_eq!(FIRST.refuses(text.as_bytes()), []);
         assert_eq!(FORMER.refuses(b"pins = ["), []);

@@ -14,14 +14,9 @@ fn checked(text: &str) -> Checked {
 
 /// The only entry of a document, with the warnings about it.
 fn entry(keys: &str) -> (Registry, Vec<String>) {
-    let Checked {
-        document, warnings, ..
-    } = checked(&format!("[registries.r]\n{keys}"));
+    let Checked { document, warnings, .. } = checked(&format!("[registries.r]\n{keys}"));
     let (_, registry) = document.registries.iter().next().unwrap();
-    (
-        registry.clone(),
-        warnings.iter().map(ToString::to_string).collect(),
-    )
+    (registry.clone(), warnings.iter().map(ToString::to_string).collect())
 }
 
 /// Credentials with their secrets, for comparison.
@@ -40,15 +35,8 @@ fn exposed(credentials: &Credentials) -> String {
 
 #[test]
 fn empty_document_is_no_configuration() {
-    for text in [
-        "",
-        "# nothing\n",
-        "[extra-env]\n[registries]\n",
-        "\u{feff}[registries]\n",
-    ] {
-        let Checked {
-            document, warnings, ..
-        } = checked(text);
+    for text in ["", "# nothing\n", "[extra-env]\n[registries]\n", "\u{feff}[registries]\n"] {
+        let Checked { document, warnings, .. } = checked(text);
         assert!(
             document.registries.is_empty() && document.extra_env.http_proxy.is_none(),
             "{text:?}"
@@ -74,49 +62,23 @@ fn an_empty_table_of_proxies_is_one() {
 #[test]
 fn credentials_follow_their_precedence() {
     let superseded = |line, key, stronger| {
-        vec![format!(
-            "line {line}: registries.r.{key}: has no effect beside \"{stronger}\""
-        )]
+        vec![format!("line {line}: registries.r.{key}: has no effect beside \"{stronger}\"")]
     };
     for (keys, expected, warnings) in [
         ("", "anonymous", vec![]),
-        (
-            "username = \"a\"\npassword = \"b:c\"",
-            "basic a b:c",
-            vec![],
-        ),
-        (
-            "username = \"a\"\npassword = '''\n{\n\t1\n}\n'''",
-            "basic a {\n\t1\n}\n",
-            vec![],
-        ),
+        ("username = \"a\"\npassword = \"b:c\"", "basic a b:c", vec![]),
+        ("username = \"a\"\npassword = '''\n{\n\t1\n}\n'''", "basic a {\n\t1\n}\n", vec![]),
         ("auth = \"YTpi\"", "basic a b", vec![]),
-        (
-            "auth = \"YTp7CgkxDQp9Cg==\"",
-            "basic a {\n\t1\r\n}\n",
-            vec![],
-        ),
+        ("auth = \"YTp7CgkxDQp9Cg==\"", "basic a {\n\t1\r\n}\n", vec![]),
         ("auth = \"YTpiOmM=\"", "basic a b:c", vec![]),
         ("auth = \"YTpiOmM\"", "basic a b:c", vec![]),
         ("auth = \"YTo=\"", "basic a ", vec![]),
         ("auth = \"OmI=\"", "basic  b", vec![]),
         ("auth = \"w6k6w6k=\"", "basic \u{e9} \u{e9}", vec![]),
-        (
-            "auth = \"YTpi\"\nusername = \"a\"\npassword = \"b\"",
-            "basic a b",
-            vec![],
-        ),
+        ("auth = \"YTpi\"\nusername = \"a\"\npassword = \"b\"", "basic a b", vec![]),
         ("identitytoken = \"t t\"", "refresh None t t", vec![]),
-        (
-            "identitytoken = \"t\"\nusername = \"a\"",
-            "refresh Some(\"a\") t",
-            vec![],
-        ),
-        (
-            "identitytoken = \"t\"\nauth = \"YTo=\"",
-            "refresh Some(\"a\") t",
-            vec![],
-        ),
+        ("identitytoken = \"t\"\nusername = \"a\"", "refresh Some(\"a\") t", vec![]),
+        ("identitytoken = \"t\"\nauth = \"YTo=\"", "refresh Some(\"a\") t", vec![]),
         (
             "identitytoken = \"t\"\nauth = \"OmI=\"",
             "refresh None t",
@@ -164,11 +126,7 @@ fn flags_and_mirror_are_off_unless_written() {
     let (registry, _) = entry("");
     assert!(registry.ca_certs.is_none() && registry.mirrors.is_empty());
     assert_eq!(
-        (
-            registry.insecure_skip_verify,
-            registry.plain_http,
-            registry.mirror_fallback
-        ),
+        (registry.insecure_skip_verify, registry.plain_http, registry.mirror_fallback),
         (false, false, false)
     );
 
@@ -176,11 +134,7 @@ fn flags_and_mirror_are_off_unless_written() {
     = \"https://m.corp/p\"\nmirror-fallback = true\n";
     let (registry, warnings) = entry(keys);
     assert_eq!(
-        (
-            registry.insecure_skip_verify,
-            registry.plain_http,
-            registry.mirror_fallback
-        ),
+        (registry.insecure_skip_verify, registry.plain_http, registry.mirror_fallback),
         (true, true, true)
     );
     assert_eq!(registry.mirrors[0].url().as_str(), "https://m.corp/p");
@@ -194,10 +148,7 @@ fn flags_and_mirror_are_off_unless_written() {
 fn roots_replace_or_forbid() {
     let (registry, warnings) = entry(&format!("ca-certs = '''\n{ROOT}'''"));
     let roots = registry.ca_certs.unwrap();
-    assert_eq!(
-        (roots.certificates().len(), roots.is_beside_web()),
-        (1, false)
-    );
+    assert_eq!((roots.certificates().len(), roots.is_beside_web()), (1, false));
     assert_eq!(warnings, Vec::<String>::new());
 
     let (registry, _) = entry(&format!("ca-certs = '''\n{ROOT}'''\nweb-roots = true"));
@@ -207,22 +158,15 @@ fn roots_replace_or_forbid() {
     assert!(registry.ca_certs.unwrap().trusts_nobody());
     assert_eq!(
         warnings,
-        [
-            "line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which \
-            forbids the registry"
-        ]
+        ["line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which \
+            forbids the registry"]
     );
 }
 
 #[test]
 fn proxies_are_read_in_either_case() {
     for (variables, http, https, no_proxy) in [
-        (
-            "HTTP_PROXY = \"http://p:1\"",
-            Some("http://p:1"),
-            None,
-            None,
-        ),
+        ("HTTP_PROXY = \"http://p:1\"", Some("http://p:1"), None, None),
         (
             "http_proxy = \"p:1\"\nHTTPS_PROXY = \"https://u:w@q\"",
             Some("http://p:1"),
@@ -237,20 +181,10 @@ fn proxies_are_read_in_either_case() {
         ),
         ("HTTPS_PROXY = \"\"\nNO_PROXY = \"\"", None, None, None),
     ] {
-        let Checked {
-            document, warnings, ..
-        } = checked(&format!("[extra-env]\n{variables}"));
+        let Checked { document, warnings, .. } = checked(&format!("[extra-env]\n{variables}"));
         let env = &document.extra_env;
-        assert_eq!(
-            env.http_proxy.as_ref().map(|proxy| proxy.url()),
-            http,
-            "{variables}"
-        );
-        assert_eq!(
-            env.https_proxy.as_ref().map(|proxy| proxy.url()),
-            https,
-            "{variables}"
-        );
+        assert_eq!(env.http_proxy.as_ref().map(|proxy| proxy.url()), http, "{variables}");
+        assert_eq!(env.https_proxy.as_ref().map(|proxy| proxy.url()), https, "{variables}");
         assert_eq!(env.no_proxy.as_deref(), no_proxy, "{variables}");
         assert!(warnings.is_empty(), "{variables}");
     }
@@ -282,11 +216,7 @@ plain-http = true
 insecure-skip-verify = true
 "
     );
-    let warnings: Vec<_> = checked(&text)
-        .warnings
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let warnings: Vec<_> = checked(&text).warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
         [
@@ -408,17 +338,11 @@ mirror-fallback = false
     assert_eq!(document.redacted(), expected);
 
     let json = serde_json::to_value(&document).unwrap();
-    assert_eq!(
-        json["registries"]["r.corp:5000"]["ca-certs"][0],
-        fingerprint
-    );
+    assert_eq!(json["registries"]["r.corp:5000"]["ca-certs"][0], fingerprint);
     assert_eq!(json["registries"]["b."]["identitytoken"], "[redacted]");
     assert!(!json.to_string().contains("hunter2"));
     assert!(!format!("{document:?}").contains("hunter2"));
-    assert_eq!(
-        Document::default().redacted(),
-        "[extra-env]\n\n[registries]\n"
-    );
+    assert_eq!(Document::default().redacted(), "[extra-env]\n\n[registries]\n");
 }
 
 /// The seconds are those of GNU date.
@@ -453,10 +377,7 @@ fn limits_of_pulls_are_completed_key_by_key() {
     let below = parse("[limits]\nattempts = 100\nlayers-at-once = 0x10\n");
     assert_eq!(upper.complete(below).unwrap(), ["limits.attempts"]);
     let limits = upper.limits.unwrap();
-    assert_eq!(
-        (limits.attempts, limits.layers_at_once),
-        (Some(0), Some(16))
-    );
+    assert_eq!((limits.attempts, limits.layers_at_once), (Some(0), Some(16)));
     assert_eq!(limits.stall_timeout().unwrap().as_secs(), 1000);
     let shown = "[limits]\nattempts = 0\nlayers-at-once = 16\nstall-timeout = 1000\n";
     assert!(upper.redacted().contains(shown), "{}", upper.redacted());
@@ -500,9 +421,7 @@ fn a_policy_is_kept_as_it_is_written_and_shown() {
 #[test]
 fn reason_of_the_node_is_all_that_its_document_says() {
     let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";
-    let Checked {
-        document, warnings, ..
-    } = checked(text);
+    let Checked { document, warnings, .. } = checked(text);
     assert_eq!(
         warnings[0].to_string(),
         "line 3: node-error: makes the guest refuse every pull with this text as the reason"
@@ -510,20 +429,13 @@ fn reason_of_the_node_is_all_that_its_document_says() {
     let shown = "line 2:\\u{1b}[2J\\n\\u{202e} \"ä\"";
     assert_eq!(document.node_error.as_ref().unwrap().to_string(), shown);
     let redacted = document.redacted();
-    assert!(
-        redacted.starts_with(&format!("node-error = '{shown}'\n")),
-        "{redacted}"
-    );
+    assert!(redacted.starts_with(&format!("node-error = '{shown}'\n")), "{redacted}");
     assert!(document.registries.is_empty() && !document.has_extra_env);
 }
 
 #[test]
 fn entry_for_every_host_is_warned_about_only_with_credentials() {
-    assert!(
-        checked("[registries.\".\"]\nplain-http = true")
-            .warnings
-            .is_empty()
-    );
+    assert!(checked("[registries.\".\"]\nplain-http = true").warnings.is_empty());
 }
 
 /// The fuzzer starts from these; a seed that stops being a document no longer leads anywhere.
@@ -534,16 +446,11 @@ fn fuzz_seeds_are_what_their_names_say() {
     let every_key = checked(include_str!("../fuzz/seeds/document/every-key.toml"));
     assert_eq!(every_key.document.registries.len(), 6);
     let routes = checked(include_str!("../fuzz/seeds/document/routes.toml")).document;
-    assert_eq!(
-        (routes.registries.len(), routes.decryption_keys.of.len()),
-        (2, 1)
-    );
+    assert_eq!((routes.registries.len(), routes.decryption_keys.of.len()), (2, 1));
     let references = checked(include_str!("../fuzz/seeds/document/references.toml"));
     assert_eq!(references.document.decryption_keys.all.len(), 4);
     let measured = include_str!("../fuzz/seeds/document/measured.toml");
-    let measured = Document::parse_measured(measured.as_bytes())
-        .unwrap()
-        .document;
+    let measured = Document::parse_measured(measured.as_bytes()).unwrap().document;
     assert_eq!(measured.decryption_keys.all.len(), 3);
     assert_eq!(measured.resources.unwrap().sources.len(), 3);
     assert_eq!((measured.pins.all.len(), measured.pins.is_only), (2, true));
@@ -562,26 +469,14 @@ fn fuzz_seeds_are_what_their_names_say() {
     let beside = Document::parse(beside.as_bytes()).unwrap_err();
     assert_eq!(beside.iter().count(), 2);
     let mistakes = include_str!("../fuzz/seeds/document/every-mistake.toml");
-    assert_eq!(
-        Document::parse(mistakes.as_bytes())
-            .unwrap_err()
-            .iter()
-            .count(),
-        21
-    );
+    assert_eq!(Document::parse(mistakes.as_bytes()).unwrap_err().iter().count(), 21);
 }
 
 #[test]
 fn examples_of_the_reference_are_documents() {
     let reference = include_str!("../../../docs/document.md");
-    let root = ROOT
-        .lines()
-        .filter(|line| !line.starts_with('-'))
-        .collect::<String>();
-    let examples = reference
-        .split("```toml\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next());
+    let root = ROOT.lines().filter(|line| !line.starts_with('-')).collect::<String>();
+    let examples = reference.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let parsed = examples.map(|example| {
         let key = example.replace("...(base64)", "LS0t");
         let example = key.replace("(base64)", &root);

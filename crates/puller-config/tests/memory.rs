@@ -28,9 +28,7 @@ fn no_text_takes_more_than_64_mib() {
         fill(&|_| "\\u0041".to_owned(), "x=\""),
         fill(&|_| "\n".to_owned(), ""),
         // Just within the limit on elements, so that it really is parsed.
-        (0..400)
-            .map(|n| format!("{n:x}{}=1\n", ".a".repeat(78)))
-            .collect(),
+        (0..400).map(|n| format!("{n:x}{}=1\n", ".a".repeat(78))).collect(),
         // Rules that all mirrors of an entry share.
         (0..20)
             .map(|n| {
@@ -53,8 +51,5 @@ fn no_text_takes_more_than_64_mib() {
         .and_then(|value| value.trim().trim_end_matches(" kB").parse().ok())
         .unwrap();
     // The process itself takes a few MiB.
-    assert!(
-        peak_kib < texts_kib + 64 * 1024 + 8 * 1024,
-        "{peak_kib} KiB"
-    );
+    assert!(peak_kib < texts_kib + 64 * 1024 + 8 * 1024, "{peak_kib} KiB");
 }

@@ -15,9 +15,7 @@ const ROOT: &str = include_str!("data/root.pem");
 
 /// What is shown of a document that must have problems.
 fn problems(text: &[u8]) -> String {
-    Document::parse(text)
-        .expect_err("a document with problems")
-        .to_string()
+    Document::parse(text).expect_err("a document with problems").to_string()
 }
 
 /// An entry for `r` whose first key is on line 2.
@@ -28,22 +26,13 @@ fn entry(keys: &str) -> String {
 #[test]
 fn text_that_is_no_toml_is_reported_by_its_first_error() {
     for (text, expected) in [
-        (
-            &b"a = \n"[..],
-            "line 1: not TOML: string values must be quoted, expected literal string",
-        ),
+        (&b"a = \n"[..], "line 1: not TOML: string values must be quoted, expected literal string"),
         (
             b"[registries.\"r\"]\nusername = \"hunter2\n",
             "line 2: not TOML: invalid basic string, expected `\"`",
         ),
-        (
-            b"\n\n[registries",
-            "line 3: not TOML: unclosed table, expected `]`",
-        ),
-        (
-            b"[registries.r]\n[registries.r]\n",
-            "line 2: not TOML: duplicate key r",
-        ),
+        (b"\n\n[registries", "line 3: not TOML: unclosed table, expected `]`"),
+        (b"[registries.r]\n[registries.r]\n", "line 2: not TOML: duplicate key r"),
         (
             b"[registries.r]\nusername = \"hunter2\"\nusername = \"hunter2\"\n",
             "line 3: not TOML: duplicate key username",
@@ -52,17 +41,9 @@ fn text_that_is_no_toml_is_reported_by_its_first_error() {
             b"[registries.'robot:hunter2@r.corp']\n\n[registries.\"robot:hunter2@r.corp\"]\n",
             "line 3: not TOML: duplicate key \"[redacted]@r.corp\"",
         ),
-        (
-            b"[registries.r]\n\nauth = \"\xff\"",
-            "line 3: not UTF-8 text",
-        ),
+        (b"[registries.r]\n\nauth = \"\xff\"", "line 3: not UTF-8 text"),
     ] {
-        assert_eq!(
-            problems(text),
-            expected,
-            "{}",
-            String::from_utf8_lossy(text)
-        );
+        assert_eq!(problems(text), expected, "{}", String::from_utf8_lossy(text));
     }
 }
 
@@ -85,12 +66,7 @@ fn nesting_is_bounded() {
         format!("a{} = 1", ".a".repeat(quarter)),
         format!("[a{}]", ".a".repeat(quarter)),
         format!("[[a{}]]", ".a".repeat(quarter)),
-        format!(
-            "[a{0}]\na{0} = {1}1{2}",
-            ".a".repeat(79),
-            "[".repeat(79),
-            "]".repeat(79)
-        ),
+        format!("[a{0}]\na{0} = {1}1{2}", ".a".repeat(79), "[".repeat(79), "]".repeat(79)),
     ] {
         assert!(Document::parse(text.as_bytes()).is_err(), "{}", &text[..40]);
     }
@@ -104,30 +80,12 @@ fn nesting_is_bounded() {
 fn structure_is_checked_by_key() {
     for (text, expected) in [
         ("version = 1", "line 1: version: unknown key"),
-        (
-            "[registry.\"r.corp\"]",
-            "line 1: registry: unknown key; did you mean \"registries\"?",
-        ),
-        (
-            "[extra_env]",
-            "line 1: extra_env: unknown key; did you mean \"extra-env\"?",
-        ),
-        (
-            "[Registries.r]",
-            "line 1: Registries: unknown key; did you mean \"registries\"?",
-        ),
-        (
-            "extra-env = 1",
-            "line 1: extra-env: expected table, found integer",
-        ),
-        (
-            "[[registries]]",
-            "line 1: registries: expected table, found array",
-        ),
-        (
-            "[registries]\n\nr = true",
-            "line 3: registries.r: expected table, found boolean",
-        ),
+        ("[registry.\"r.corp\"]", "line 1: registry: unknown key; did you mean \"registries\"?"),
+        ("[extra_env]", "line 1: extra_env: unknown key; did you mean \"extra-env\"?"),
+        ("[Registries.r]", "line 1: Registries: unknown key; did you mean \"registries\"?"),
+        ("extra-env = 1", "line 1: extra-env: expected table, found integer"),
+        ("[[registries]]", "line 1: registries: expected table, found array"),
+        ("[registries]\n\nr = true", "line 3: registries.r: expected table, found boolean"),
         (
             "[registries.r.corp]",
             "line 1: registries.r.corp: unknown table; a registry name with a dot in it must be \
@@ -145,10 +103,7 @@ fn structure_is_checked_by_key() {
             "[registries.r]\ninsecure = true",
             "line 2: registries.r.insecure: unknown key; did you mean \"insecure-skip-verify\"?",
         ),
-        (
-            "[registries.r]\ntoken = 'hunter2'",
-            "line 2: registries.r.token: unknown key",
-        ),
+        ("[registries.r]\ntoken = 'hunter2'", "line 2: registries.r.token: unknown key"),
         (
             "[registries.r]\nca_certs = \"a\"",
             "line 2: registries.r.ca_certs: unknown key; did you mean \"ca-certs\"?",
@@ -157,14 +112,8 @@ fn structure_is_checked_by_key() {
             "[registries.r.identity_token]",
             "line 1: registries.r.identity_token: unknown key; did you mean \"identitytoken\"?",
         ),
-        (
-            "[registries.r]\n\"to\\nken\" = 1",
-            "line 2: registries.r.\"to\\u000Aken\": unknown key",
-        ),
-        (
-            "[registries.r]\nauth = 1",
-            "line 2: registries.r.auth: expected string, found integer",
-        ),
+        ("[registries.r]\n\"to\\nken\" = 1", "line 2: registries.r.\"to\\u000Aken\": unknown key"),
+        ("[registries.r]\nauth = 1", "line 2: registries.r.auth: expected string, found integer"),
         (
             "[registries.r]\nca-certs = [\"a\"]",
             "line 2: registries.r.ca-certs: expected string, found array",
@@ -225,10 +174,7 @@ fn a_path_is_no_root() {
 #[test]
 fn names_are_checked_by_key() {
     for (name, expected) in [
-        (
-            "\"\"",
-            "line 2: registries.\"\": a registry name must not be empty",
-        ),
+        ("\"\"", "line 2: registries.\"\": a registry name must not be empty"),
         (
             "\"https://r.corp\"",
             "line 2: registries.\"https://r.corp\": a registry name has no scheme: write the host \
@@ -256,10 +202,7 @@ fn names_are_checked_by_key() {
             host may carry one",
         ),
     ] {
-        assert_eq!(
-            problems(format!("\n[registries.{name}]").as_bytes()),
-            expected
-        );
+        assert_eq!(problems(format!("\n[registries.{name}]").as_bytes()), expected);
     }
 }
 
@@ -285,19 +228,10 @@ fn two_names_for_the_same_hosts_are_an_error_that_names_both() {
 
 #[test]
 fn credentials_are_checked_by_key() {
-    let long = format!(
-        "registrytoken = \"{}\"",
-        "a".repeat(MAX_CREDENTIAL_BYTES + 1)
-    );
+    let long = format!("registrytoken = \"{}\"", "a".repeat(MAX_CREDENTIAL_BYTES + 1));
     for (keys, expected) in [
-        (
-            "username = \"a\"",
-            "line 2: registries.r.username: has no \"password\" beside it",
-        ),
-        (
-            "password = \"a\"",
-            "line 2: registries.r.password: has no \"username\" beside it",
-        ),
+        ("username = \"a\"", "line 2: registries.r.username: has no \"password\" beside it"),
+        ("password = \"a\"", "line 2: registries.r.password: has no \"username\" beside it"),
         (
             "password = \"a\"\nidentitytoken = \"b\"",
             "line 2: registries.r.password: has no \"username\" beside it",
@@ -316,10 +250,7 @@ fn credentials_are_checked_by_key() {
             "line 2: registries.r.identitytoken: must not be empty; leave the key out for an \
             anonymous pull",
         ),
-        (
-            &long,
-            "line 2: registries.r.registrytoken: has at most 16384 bytes",
-        ),
+        (&long, "line 2: registries.r.registrytoken: has at most 16384 bytes"),
         (
             "username = \"a\\r\\nX-Evil: 1\"\npassword = \"b\"",
             "line 2: registries.r.username: must not contain control characters such as line ends",
@@ -357,18 +288,9 @@ fn credentials_are_checked_by_key() {
             "username = \"a:b\"\npassword = \"c\"",
             "line 2: registries.r.username: a user name must not contain a colon",
         ),
-        (
-            "auth = \"hunter2!\"",
-            "line 2: registries.r.auth: not valid base64 of \"user:password\"",
-        ),
-        (
-            "auth = \"YTpi \"",
-            "line 2: registries.r.auth: not valid base64 of \"user:password\"",
-        ),
-        (
-            "auth = \"YTpj_-__\"",
-            "line 2: registries.r.auth: not valid base64 of \"user:password\"",
-        ),
+        ("auth = \"hunter2!\"", "line 2: registries.r.auth: not valid base64 of \"user:password\""),
+        ("auth = \"YTpi \"", "line 2: registries.r.auth: not valid base64 of \"user:password\""),
+        ("auth = \"YTpj_-__\"", "line 2: registries.r.auth: not valid base64 of \"user:password\""),
         (
             "auth = \"YTr/\"",
             "line 2: registries.r.auth: decodes to something that is not UTF-8 text",
@@ -413,14 +335,8 @@ fn credentials_are_checked_by_key() {
 fn variables_are_checked_by_key() {
     let long = format!("NO_PROXY = \"{}\"", "a,".repeat(MAX_NO_PROXY_BYTES / 2 + 1));
     for (variables, expected) in [
-        (
-            "HTTP_PROXY = 1",
-            "line 2: extra-env.HTTP_PROXY: expected string, found integer",
-        ),
-        (
-            "PATH = [\"/bin\"]",
-            "line 2: extra-env.PATH: expected string, found array",
-        ),
+        ("HTTP_PROXY = 1", "line 2: extra-env.HTTP_PROXY: expected string, found integer"),
+        ("PATH = [\"/bin\"]", "line 2: extra-env.PATH: expected string, found array"),
         (
             "https_proxy = \"socks4://robot:hunter2@proxy.corp\"",
             "line 2: extra-env.https_proxy: a proxy is reached over \"http://\", \"https://\" \
@@ -452,45 +368,24 @@ fn variables_are_checked_by_key() {
 
 #[test]
 fn numbers_are_bounded_by_their_limits() {
-    let registries = |count| {
-        (0..count)
-            .map(|index| format!("[registries.r{index}]\n"))
-            .collect::<String>()
-    };
+    let registries =
+        |count| (0..count).map(|index| format!("[registries.r{index}]\n")).collect::<String>();
     assert!(Document::parse(registries(MAX_REGISTRIES).as_bytes()).is_ok());
     let too_many = problems(registries(MAX_REGISTRIES + 1).as_bytes());
-    assert_eq!(
-        too_many,
-        "line 1: registries: a document has at most 1024 registries"
-    );
+    assert_eq!(too_many, "line 1: registries: a document has at most 1024 registries");
 
-    let variables = |count| {
-        (0..count)
-            .map(|index| format!("V{index} = \"\"\n"))
-            .collect::<String>()
-    };
+    let variables =
+        |count| (0..count).map(|index| format!("V{index} = \"\"\n")).collect::<String>();
     assert!(
         Document::parse(format!("[extra-env]\n{}", variables(MAX_VARIABLES)).as_bytes()).is_ok()
     );
     let too_many = problems(format!("[extra-env]\n{}", variables(MAX_VARIABLES + 1)).as_bytes());
-    assert_eq!(
-        too_many,
-        "line 1: extra-env: \"extra-env\" has at most 256 variables"
-    );
+    assert_eq!(too_many, "line 1: extra-env: \"extra-env\" has at most 256 variables");
 
-    let unknown = (0..MAX_PROBLEMS + 2)
-        .map(|index| format!("k{index} = 1\n"))
-        .collect::<String>();
+    let unknown = (0..MAX_PROBLEMS + 2).map(|index| format!("k{index} = 1\n")).collect::<String>();
     let problems = Document::parse(unknown.as_bytes()).unwrap_err();
-    assert_eq!(
-        (problems.iter().count(), problems.unlisted()),
-        (MAX_PROBLEMS, 2)
-    );
-    assert!(
-        problems
-            .to_string()
-            .ends_with("line 1000: k999: unknown key\nand 2 more")
-    );
+    assert_eq!((problems.iter().count(), problems.unlisted()), (MAX_PROBLEMS, 2));
+    assert!(problems.to_string().ends_with("line 1000: k999: unknown key\nand 2 more"));
 }
 
 #[test]
@@ -512,52 +407,29 @@ mirror-fallback = true
 [more]
 ";
     let problems = Document::parse(text.as_bytes()).unwrap_err();
-    let found: Vec<_> = problems
-        .iter()
-        .map(|problem| (problem.line, &*problem.key, &problem.rule))
-        .collect();
+    let found: Vec<_> =
+        problems.iter().map(|problem| (problem.line, &*problem.key, &problem.rule)).collect();
     assert_eq!(
         found,
         [
-            (
-                1,
-                "registries.\"r.corp/X\"",
-                &Rule::Name(puller_config::InvalidName::Repositories)
-            ),
-            (
-                2,
-                "registries.\"r.corp/X\".username",
-                &Rule::UsernameWithoutPassword
-            ),
+            (1, "registries.\"r.corp/X\"", &Rule::Name(puller_config::InvalidName::Repositories)),
+            (2, "registries.\"r.corp/X\".username", &Rule::UsernameWithoutPassword),
             (
                 3,
                 "registries.\"r.corp/X\".auth",
-                &Rule::WrongType {
-                    expected: "string",
-                    found: "integer"
-                }
+                &Rule::WrongType { expected: "string", found: "integer" }
             ),
             (6, "extra-env.HTTP_PROXY", &Rule::ProxyScheme),
             (
                 9,
                 "registries.b.plain-http",
-                &Rule::WrongType {
-                    expected: "boolean",
-                    found: "integer"
-                }
+                &Rule::WrongType { expected: "boolean", found: "integer" }
             ),
-            (
-                10,
-                "registries.b.mirror-fallback",
-                &Rule::FallbackWithoutMirror
-            ),
+            (10, "registries.b.mirror-fallback", &Rule::FallbackWithoutMirror),
             (
                 12,
                 "registries.\"B.\"",
-                &Rule::DuplicateName {
-                    first: "registries.b".to_owned(),
-                    line: 8
-                }
+                &Rule::DuplicateName { first: "registries.b".to_owned(), line: 8 }
             ),
             (14, "more", &Rule::UnknownKey { suggestion: None }),
         ]

@@ -74,16 +74,9 @@ fn name() -> impl Strategy<Value = String> {
     )
         .prop_map(|(is_suffix, labels, has_dot, port)| {
             let dot = |is_there| if is_there { "." } else { "" };
-            let port = port
-                .filter(|_| !is_suffix)
-                .map(|port| format!(":{port}"))
-                .unwrap_or_default();
-            format!(
-                "{}{}{}{port}",
-                dot(is_suffix),
-                labels.join("."),
-                dot(has_dot)
-            )
+            let port =
+                port.filter(|_| !is_suffix).map(|port| format!(":{port}")).unwrap_or_default();
+            format!("{}{}{}{port}", dot(is_suffix), labels.join("."), dot(has_dot))
         })
 }
 
@@ -100,19 +93,12 @@ fn host() -> impl Strategy<Value = String> {
 /// A document with an entry for each name; names that mean the same hosts only once.
 fn document(names: &[String]) -> String {
     let mut seen = std::collections::BTreeSet::new();
-    let names = names
-        .iter()
-        .filter(|name| seen.insert(RegistryName::parse(name).unwrap()));
-    names
-        .map(|name| format!("[registries.\"{name}\"]\n"))
-        .collect()
+    let names = names.iter().filter(|name| seen.insert(RegistryName::parse(name).unwrap()));
+    names.map(|name| format!("[registries.\"{name}\"]\n")).collect()
 }
 
 fn matched(text: &str, host: &str) -> Option<String> {
-    let registries = Document::parse(text.as_bytes())
-        .unwrap()
-        .document
-        .registries;
+    let registries = Document::parse(text.as_bytes()).unwrap().document.registries;
     match registries.entry_for(&RegistryHost::parse(host).unwrap()) {
         Match::Entry { key, .. } => Some(key.to_string()),
         Match::Defaults => None,
@@ -137,27 +123,18 @@ fn matched_by_definition(names: &[String], host: &str) -> Option<String> {
         }
     };
     let names = names.iter().map(|name| RegistryName::parse(name).unwrap());
-    let best = names
-        .filter_map(|name| Some((rank(&name)?, name)))
-        .max_by_key(|(rank, _)| *rank);
+    let best = names.filter_map(|name| Some((rank(&name)?, name))).max_by_key(|(rank, _)| *rank);
     best.map(|(_, name)| name.to_string())
 }
 
 /// Texts that stand out in any output, and that some rule or other refuses.
 fn secret() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-zA-Z0-9]{20}",
-        "[a-z0-9]{10}[ :@/%?#\\t\\r\\n\\\\\"'é=-]{1,3}[a-z0-9]{10}"
-    ]
+    prop_oneof!["[a-zA-Z0-9]{20}", "[a-z0-9]{10}[ :@/%?#\\t\\r\\n\\\\\"'é=-]{1,3}[a-z0-9]{10}"]
 }
 
 fn toml_string(text: &str) -> String {
     let escaped = text.chars().map(|c| {
-        if c.is_ascii_alphanumeric() {
-            c.to_string()
-        } else {
-            format!("\\u{:04x}", u32::from(c))
-        }
+        if c.is_ascii_alphanumeric() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
     });
     format!("\"{}\"", escaped.collect::<String>())
 }

@@ -20,9 +20,7 @@ const HOST: Reader = Document::parse;
 const OWNER: Reader = Document::parse_measured;
 
 fn problems(read: Reader, text: &str) -> String {
-    read(text.as_bytes())
-        .expect_err("a document with problems")
-        .to_string()
+    read(text.as_bytes()).expect_err("a document with problems").to_string()
 }
 
 fn checked(read: Reader, text: &str) -> (Document, Vec<String>) {
@@ -50,23 +48,11 @@ fn exposed(reference: &SecretReference) -> &str {
 fn entry_refers_to_its_credentials_and_roots() {
     for (keys, credentials, roots) in [
         ("credentials-uri = \"kbs:///a/b/c\"", Some("a/b/c"), None),
-        (
-            &*format!("credentials-uri = \"{SEALED}\""),
-            Some(SEALED),
-            None,
-        ),
+        (&*format!("credentials-uri = \"{SEALED}\""), Some(SEALED), None),
         (&*format!("password = \"{SEALED}\""), Some(SEALED), None),
         (&*format!("auth = \"{SEALED}\""), Some(SEALED), None),
-        (
-            &*format!("identitytoken = \"{SEALED}\""),
-            Some(SEALED),
-            None,
-        ),
-        (
-            &*format!("registrytoken = \"{SEALED}\""),
-            Some(SEALED),
-            None,
-        ),
+        (&*format!("identitytoken = \"{SEALED}\""), Some(SEALED), None),
+        (&*format!("registrytoken = \"{SEALED}\""), Some(SEALED), None),
         ("ca-certs-uri = \"kbs:///a/b/c\"", None, Some("a/b/c")),
         (
             &*format!("credentials-uri = \"kbs:///a/b/d\"\nca-certs-uri = \"{SEALED}\""),
@@ -76,16 +62,9 @@ fn entry_refers_to_its_credentials_and_roots() {
     ] {
         for read in [HOST, OWNER] {
             let (registry, warnings) = entry(read, keys);
-            assert_eq!(
-                registry.credentials_uri.as_ref().map(exposed),
-                credentials,
-                "{keys}"
-            );
+            assert_eq!(registry.credentials_uri.as_ref().map(exposed), credentials, "{keys}");
             assert_eq!(registry.ca_certs_uri.as_ref().map(exposed), roots, "{keys}");
-            assert!(
-                matches!(registry.credentials, Credentials::Anonymous),
-                "{keys}"
-            );
+            assert!(matches!(registry.credentials, Credentials::Anonymous), "{keys}");
             assert_eq!(warnings, Vec::<String>::new(), "{keys}");
         }
     }
@@ -126,32 +105,17 @@ fn references_are_checked_by_key() {
             write \"kbs:///repository/type/tag\""
                 .to_owned(),
         ),
-        (
-            "credentials-uri = \"sealed.hunter2\"".to_owned(),
-            malformed("credentials-uri"),
-        ),
-        (
-            "password = \"sealed.hunter2\"".to_owned(),
-            malformed("password"),
-        ),
-        (
-            "registrytoken = \"sealed.\"".to_owned(),
-            malformed("registrytoken"),
-        ),
-        (
-            format!("{uri}username = \"a\"\npassword = \"b\""),
-            beside.to_owned(),
-        ),
+        ("credentials-uri = \"sealed.hunter2\"".to_owned(), malformed("credentials-uri")),
+        ("password = \"sealed.hunter2\"".to_owned(), malformed("password")),
+        ("registrytoken = \"sealed.\"".to_owned(), malformed("registrytoken")),
+        (format!("{uri}username = \"a\"\npassword = \"b\""), beside.to_owned()),
         // Half a pair would be a problem of its own, but it is not what is wrong here.
         (format!("{uri}password = \"b\""), beside.to_owned()),
         (format!("{uri}identitytoken = \"b\""), beside.to_owned()),
         (format!("{uri}{password}"), beside.to_owned()),
         (format!("{password}username = \"a\""), alone(2, "password")),
         (format!("{password}auth = \"YTpi\""), alone(2, "password")),
-        (
-            format!("registrytoken = \"{SEALED}\"\n{password}"),
-            alone(3, "password"),
-        ),
+        (format!("registrytoken = \"{SEALED}\"\n{password}"), alone(3, "password")),
         (
             format!("ca-certs-uri = \"kbs:///a/b/c\"\nca-certs = '''\n{ROOT}'''"),
             "line 2: registries.r.ca-certs-uri: stands beside \"ca-certs\"; write one or the \
@@ -181,11 +145,7 @@ fn plugins_of_the_broker_are_the_owners_to_name() {
             2,
             "registries.r.credentials-uri",
         ),
-        (
-            format!("[registries.r]\nca-certs-uri = \"{plugin}\""),
-            2,
-            "registries.r.ca-certs-uri",
-        ),
+        (format!("[registries.r]\nca-certs-uri = \"{plugin}\""), 2, "registries.r.ca-certs-uri"),
         (
             format!("[decryption-keys]\nkeys = [\"kbs:///a/b/c\",\n\"{plugin}\"]"),
             3,
@@ -204,12 +164,9 @@ fn plugins_of_the_broker_are_the_owners_to_name() {
         let resource = keys.replace(plugin, "kbs+resource:///a/b/c");
         checked(HOST, &resource);
     }
-    for (text, names_plugin) in [
-        (plugin, true),
-        ("kbs+resource:///a/b/c", false),
-        ("kbs:///a/b/c", false),
-        (SEALED, false),
-    ] {
+    for (text, names_plugin) in
+        [(plugin, true), ("kbs+resource:///a/b/c", false), ("kbs:///a/b/c", false), (SEALED, false)]
+    {
         let reference = SecretReference::parse(text).unwrap();
         assert_eq!(reference.names_plugin(), names_plugin, "{text}");
     }
@@ -228,32 +185,16 @@ fn what_a_confidential_pull_does_not_take_is_said() {
             .to_owned();
     let roots = format!("ca-certs = '''\n{ROOT}'''");
     for (key, of_host, of_owner) in [
-        (
-            "plain-http = true",
-            vec![unheard(2, "plain-http")],
-            vec![unheard(2, "plain-http")],
-        ),
+        ("plain-http = true", vec![unheard(2, "plain-http")], vec![unheard(2, "plain-http")]),
         (
             "insecure-skip-verify = true",
             vec![unheard(2, "insecure-skip-verify")],
             vec![unheard(2, "insecure-skip-verify")],
         ),
-        (
-            "plain-http = false\ninsecure-skip-verify = false",
-            vec![],
-            vec![],
-        ),
-        (
-            "mirror = \"https://m.corp\"",
-            vec![unheard(2, "mirror")],
-            vec![],
-        ),
+        ("plain-http = false\ninsecure-skip-verify = false", vec![], vec![]),
+        ("mirror = \"https://m.corp\"", vec![unheard(2, "mirror")], vec![]),
         (&*roots, vec![unheard(2, "ca-certs")], vec![]),
-        (
-            "ca-certs = \"none\"",
-            vec![unheard(2, "ca-certs")],
-            vec![forbids],
-        ),
+        ("ca-certs = \"none\"", vec![unheard(2, "ca-certs")], vec![forbids]),
         ("ca-certs-uri = \"kbs:///a/b/d\"", vec![], vec![]),
     ] {
         let keys = format!("{key}\ncredentials-uri = \"kbs:///a/b/c\"");
@@ -263,16 +204,11 @@ fn what_a_confidential_pull_does_not_take_is_said() {
     // Such credentials go to the registries that they name, not to every one.
     let everywhere = "[registries.\".\"]\ncredentials-uri = \"kbs:///a/b/c\"";
     assert_eq!(checked(HOST, everywhere).1, Vec::<String>::new());
-    let (_, warnings) = entry(
-        HOST,
-        "ca-certs-uri = \"kbs:///a/b/c\"\ninsecure-skip-verify = true",
-    );
+    let (_, warnings) = entry(HOST, "ca-certs-uri = \"kbs:///a/b/c\"\ninsecure-skip-verify = true");
     assert_eq!(
         warnings,
-        [
-            "line 2: registries.r.ca-certs-uri: does not hold for the registry's own host because \
-            of \"insecure-skip-verify\", only for the other hosts of a pull"
-        ]
+        ["line 2: registries.r.ca-certs-uri: does not hold for the registry's own host because \
+            of \"insecure-skip-verify\", only for the other hosts of a pull"]
     );
 }
 
@@ -286,14 +222,8 @@ fn host_of_a_reference_is_noted() {
             "[registries.r]\ncredentials-uri = \"kbs://kbs.corp:80/a/b/c\"",
             "registries.r.credentials-uri",
         ),
-        (
-            "[registries.r]\nca-certs-uri = \"kbs://h/a/b/c\"",
-            "registries.r.ca-certs-uri",
-        ),
-        (
-            "[decryption-keys]\nkeys = [\"kbs://h/a/b/c\"]",
-            "decryption-keys.keys, item 1",
-        ),
+        ("[registries.r]\nca-certs-uri = \"kbs://h/a/b/c\"", "registries.r.ca-certs-uri"),
+        ("[decryption-keys]\nkeys = [\"kbs://h/a/b/c\"]", "decryption-keys.keys, item 1"),
     ] {
         for read in [HOST, OWNER] {
             let warnings = checked(read, text).1;
@@ -317,10 +247,7 @@ fn secrets_in_measured_data_are_public() {
             "[registries.r]\nusername = \"a\"\npassword = \"b\"",
             published("3: registries.r.password"),
         ),
-        (
-            "[registries.r]\nauth = \"YTpi\"",
-            published("2: registries.r.auth"),
-        ),
+        ("[registries.r]\nauth = \"YTpi\"", published("2: registries.r.auth")),
         (
             "[decryption-keys]\nkeys = [\"kbs:///a/b/c\",\n \"a2V5\"]",
             published("3: decryption-keys.keys, item 2"),
@@ -387,9 +314,6 @@ unwrap-always = true
     assert_eq!(document.redacted(), expected);
     let json = serde_json::to_string(&document).unwrap();
     for shown in [json, format!("{document:?}")] {
-        assert!(
-            !shown.contains("aHVudGVyMg") && !shown.contains("hunter2"),
-            "{shown}"
-        );
+        assert!(!shown.contains("aHVudGVyMg") && !shown.contains("hunter2"), "{shown}");
     }
 }

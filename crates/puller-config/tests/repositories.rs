@@ -100,11 +100,7 @@ fn the_same_repositories_twice_are_an_error() {
 fn what_the_hosts_entry_does_to_the_credentials_is_said() {
     for (name, key, expected) in [
         ("r.corp", "plain-http", "sends the credentials unencrypted"),
-        (
-            "r.corp",
-            "insecure-skip-verify",
-            "sends the credentials to whoever answers",
-        ),
+        ("r.corp", "insecure-skip-verify", "sends the credentials to whoever answers"),
         (".corp", "plain-http", "sends the credentials unencrypted"),
         ("r.corp:5000", "plain-http", ""),
         ("other.corp", "plain-http", ""),
@@ -117,10 +113,7 @@ fn what_the_hosts_entry_does_to_the_credentials_is_said() {
             assert_eq!(shown, [""; 0], "{text}");
         } else {
             let place = "line 3: registries.\"r.corp/team\": ";
-            assert!(
-                shown[0].starts_with(&format!("{place}{expected}")),
-                "{shown:?}"
-            );
+            assert!(shown[0].starts_with(&format!("{place}{expected}")), "{shown:?}");
         }
     }
 }
@@ -133,10 +126,7 @@ fn further_accounts_stand_beside_a_first_one() {
     let uri = "[registries.r]\ncredentials-uri = \"kbs:///a/b/c\"\n";
     let at = |line: usize, key: &str| format!("line {line}: registries.r.also{key}: ");
     for (text, expected) in [
-        (
-            format!("[registries.r]\n{token}"),
-            at(2, "") + "has no credentials beside it",
-        ),
+        (format!("[registries.r]\n{token}"), at(2, "") + "has no credentials beside it"),
         (
             format!("{uri}{token}"),
             at(3, "") + "stands beside \"credentials-uri\" or a sealed secret",
@@ -165,20 +155,11 @@ fn further_accounts_stand_beside_a_first_one() {
             format!("{first}{}", token.repeat(MAX_ALSO + 1)),
             at(3, "") + "an entry has at most 8 further accounts",
         ),
-        (
-            format!("{first}also = 7\n"),
-            at(3, "") + "expected array, found integer",
-        ),
-        (
-            format!("{first}also = [7]\n"),
-            at(3, ", item 1") + "expected table, found integer",
-        ),
+        (format!("{first}also = 7\n"), at(3, "") + "expected array, found integer"),
+        (format!("{first}also = [7]\n"), at(3, ", item 1") + "expected table, found integer"),
     ] {
         let found = problems(&text);
-        assert!(
-            found.lines().any(|line| line.starts_with(&expected)),
-            "{expected}\n{found}"
-        );
+        assert!(found.lines().any(|line| line.starts_with(&expected)), "{expected}\n{found}");
         assert!(!found.contains("hunter2"), "{found}");
     }
     let text = format!("{first}{}", token.repeat(MAX_ALSO));
@@ -191,12 +172,7 @@ fn further_accounts_stand_beside_a_first_one() {
     // An inline table says the same, and an entry for repositories may have some.
     let text =
         "[registries.\"r/team\"]\nauth = \"OmE=\"\nalso = [{username = \"a\", password = \"b\"}]\n";
-    assert!(
-        checked(text)
-            .document
-            .redacted()
-            .contains("username = \"a\"")
-    );
+    assert!(checked(text).document.redacted().contains("username = \"a\""));
 }
 
 #[test]
@@ -207,21 +183,9 @@ fn a_client_certificate_has_its_key() {
     let key = |text: &str| format!("client-key = \'\'\'\n{text}\'\'\'\n");
     let at = |key: &str, rule: &str| format!("registries.r.{key}: {rule}");
     for (keys, expected) in [
-        (
-            cert.clone(),
-            at(
-                "client-cert",
-                "\"client-cert\" and \"client-key\" stand together",
-            ),
-        ),
-        (
-            key(&pem("PRIVATE KEY")),
-            at("client-key", "\"client-cert\" and \"client-key\" stand"),
-        ),
-        (
-            cert.clone() + &key("/etc/key.pem"),
-            at("client-key", "is not one PEM private key"),
-        ),
+        (cert.clone(), at("client-cert", "\"client-cert\" and \"client-key\" stand together")),
+        (key(&pem("PRIVATE KEY")), at("client-key", "\"client-cert\" and \"client-key\" stand")),
+        (cert.clone() + &key("/etc/key.pem"), at("client-key", "is not one PEM private key")),
         (
             cert.clone() + &key(&pem("ENCRYPTED PRIVATE KEY")),
             at("client-key", "is not one PEM private key"),
@@ -246,12 +210,7 @@ fn a_client_certificate_has_its_key() {
         assert!(shown.contains("client-key = \"[redacted]\""), "{shown}");
         assert!(!format!("{:?}{shown}", checked.document).contains("YQ=="));
         let measured = Document::parse_measured(text.as_bytes()).unwrap();
-        assert!(
-            measured
-                .warnings
-                .iter()
-                .any(|warning| warning.key == "registries.r.client-key")
-        );
+        assert!(measured.warnings.iter().any(|warning| warning.key == "registries.r.client-key"));
     }
 }
 

@@ -52,9 +52,7 @@ fn kinds(attempts: &[Attempt]) -> Vec<Vec<&Attempt>> {
 
 /// A text without its digits.
 fn pattern(text: &str) -> String {
-    text.chars()
-        .filter(|character| !character.is_ascii_digit())
-        .collect()
+    text.chars().filter(|character| !character.is_ascii_digit()).collect()
 }
 
 /// Failures of one kind.
@@ -90,10 +88,7 @@ mod tests {
     use super::*;
 
     fn short(received: u32) -> Attempt {
-        let error = Error::transfer(
-            "registry.corp:5000",
-            format!("ended after {received} bytes"),
-        );
+        let error = Error::transfer("registry.corp:5000", format!("ended after {received} bytes"));
         Attempt { error, count: 1 }
     }
 
@@ -118,10 +113,8 @@ mod tests {
 
     #[test]
     fn of_many_kinds_the_first_and_the_last_are_told() {
-        let kind = |name: char| Attempt {
-            error: Error::unreachable("r", name.to_string()),
-            count: 1,
-        };
+        let kind =
+            |name: char| Attempt { error: Error::unreachable("r", name.to_string()), count: 1 };
         let text = shown(&('a'..='l').map(kind).collect::<Vec<_>>());
         assert!(
             text.contains("reach r: d; and 4 failures more; at last cannot reach r: i;"),

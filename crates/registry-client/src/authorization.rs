@@ -75,13 +75,8 @@ impl Authorization {
             tracing::debug!(registry = source.host(), age = ?when.elapsed(), "the token is about \
             to expire");
             state.header = None;
-            let request = TokenRequest {
-                host: &source.host(),
-                repository,
-                source,
-                credentials,
-                is_plain,
-            };
+            let request =
+                TokenRequest { host: &source.host(), repository, source, credentials, is_plain };
             state.fetch(transport, request, challenge).await?;
         }
         state.is_shared = true;
@@ -98,11 +93,7 @@ impl Authorization {
     ) -> Result<Renewed, Failure> {
         let mut state = self.state.lock().await;
         let credentials = source.credentials(self.account());
-        let Challenged {
-            challenges,
-            sent,
-            is_plain,
-        } = challenged;
+        let Challenged { challenges, sent, is_plain } = challenged;
         if let Some(renewed) = state.header.clone().filter(|it| Some(it) != sent.as_ref()) {
             state.is_shared = true;
             return Ok(Renewed::Shared(renewed));
@@ -114,11 +105,7 @@ impl Authorization {
             }
             .into());
         }
-        let find = |scheme: &str| {
-            challenges
-                .iter()
-                .find(|challenge| challenge.scheme == scheme)
-        };
+        let find = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme == scheme);
         match (find("bearer"), find("basic"), credentials) {
             (_, _, Credentials::RegistryToken(_)) => {
                 Err(Failure::of_account(Error::refused(source)))
@@ -225,9 +212,7 @@ impl State {
 
 /// The credentials at hand do not fit any of the challenges.
 fn misfit(challenges: &[Challenge], source: &Source, credentials: &Credentials) -> Failure {
-    let is_basic = challenges
-        .iter()
-        .any(|challenge| challenge.scheme == "basic");
+    let is_basic = challenges.iter().any(|challenge| challenge.scheme == "basic");
     let is_other_kind = is_basic && matches!(credentials, Credentials::IdentityToken { .. });
     let rule = match credentials {
         Credentials::IdentityToken { .. } if is_basic => format!(
@@ -235,20 +220,15 @@ fn misfit(challenges: &[Challenge], source: &Source, credentials: &Credentials) 
             source.authority.credentials_source().0
         ),
         _ => {
-            let offered: Vec<_> = challenges
-                .iter()
-                .map(|challenge| challenge.scheme.as_str())
-                .collect();
+            let offered: Vec<_> =
+                challenges.iter().map(|challenge| challenge.scheme.as_str()).collect();
             format!(
                 "offers no way to authenticate that is known here ({})",
                 shown(&offered.join(", ")).quoted()
             )
         }
     };
-    let error = Error::Challenge {
-        host: source.host(),
-        rule,
-    };
+    let error = Error::Challenge { host: source.host(), rule };
     match is_other_kind {
         true => Failure::of_account(error),
         false => error.into(),

@@ -111,10 +111,7 @@ impl<'a> Blob<'a> {
             self.waited += started.elapsed();
             if read.is_err() && self.parts.take().is_some() {
                 // On a slow line all of them together are late, where one stream is not.
-                tracing::info!(
-                    host = self.host,
-                    "too slow for parts, going on as one stream"
-                );
+                tracing::info!(host = self.host, "too slow for parts, going on as one stream");
                 self.waited = Duration::ZERO;
                 continue;
             }
@@ -170,11 +167,7 @@ impl<'a> Blob<'a> {
         let stall = self.session.patience().stall;
         while let Some(open) = &mut self.open {
             let is_complete = self.received == self.size;
-            let wait = if is_complete {
-                END_TIMEOUT
-            } else {
-                stall.min(self.attempts.left())
-            };
+            let wait = if is_complete { END_TIMEOUT } else { stall.min(self.attempts.left()) };
             let chunk = match timeout(wait, open.response.chunk()).await {
                 Ok(Ok(chunk)) => chunk,
                 // Every byte is there, and their hash will tell whether they are right.
@@ -243,10 +236,7 @@ impl<'a> Blob<'a> {
         let (Some(first), Some(leave)) = (first, leave) else {
             return self.connect().await;
         };
-        let part = Part {
-            from: first.start,
-            until: Some(first.end),
-        };
+        let part = Part { from: first.start, until: Some(first.end) };
         let answer = match self.ask(Some(part)).await {
             Ok(answer) => answer,
             Err(Failure { error, .. }) => {
@@ -300,9 +290,7 @@ impl<'a> Blob<'a> {
             }
             Err(Contradiction::Length(length)) => {
                 tracing::debug!(host = self.host, length, size = self.size, "another length");
-                Err(self
-                    .wrong_length("announces another number of bytes")
-                    .into())
+                Err(self.wrong_length("announces another number of bytes").into())
             }
             Err(Contradiction::Range(said)) => {
                 self.log_received();
@@ -317,20 +305,11 @@ impl<'a> Blob<'a> {
     /// Errors do not say how much came: they leave the guest, and the host may have named a server
     /// that it cannot ask itself.
     fn log_received(&self) {
-        let Self {
-            host,
-            received,
-            size,
-            ..
-        } = self;
+        let Self { host, received, size, .. } = self;
         tracing::debug!(host, received, size, "so much of a blob came");
     }
 
     fn wrong_length(&self, rule: &'static str) -> Error {
-        Error::Length {
-            host: self.host.clone(),
-            rule,
-            size_bytes: self.size,
-        }
+        Error::Length { host: self.host.clone(), rule, size_bytes: self.size }
     }
 }

@@ -22,11 +22,7 @@ pub async fn read(
 ) -> Result<Vec<u8>, Failure> {
     let host = host_of(&answer.url);
     let Answer { mut response, .. } = answer;
-    let too_large = || Error::TooLarge {
-        host: host.clone(),
-        what,
-        limit_bytes,
-    };
+    let too_large = || Error::TooLarge { host: host.clone(), what, limit_bytes };
     let announced = response.content_length().unwrap_or_default();
     if announced > limit_bytes as u64 {
         return Err(too_large().into());

@@ -16,10 +16,7 @@ pub struct Challenge {
 impl Challenge {
     /// The value of a parameter; of repeated ones the first.
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        self.parameters
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -45,15 +42,11 @@ pub fn parse(header: &[u8]) -> Vec<Challenge> {
                 return challenges;
             };
             if let Some(challenge) = challenges.last_mut() {
-                challenge
-                    .parameters
-                    .push((word.to_ascii_lowercase(), value));
+                challenge.parameters.push((word.to_ascii_lowercase(), value));
             }
         } else {
-            challenges.push(Challenge {
-                scheme: word.to_ascii_lowercase(),
-                parameters: Vec::new(),
-            });
+            challenges
+                .push(Challenge { scheme: word.to_ascii_lowercase(), parameters: Vec::new() });
         }
     }
 }
@@ -71,11 +64,7 @@ impl<'a> Input<'a> {
     }
 
     fn skip(&mut self, skipped: impl Fn(u8) -> bool) -> &'a [u8] {
-        let end = self
-            .0
-            .iter()
-            .position(|byte| !skipped(*byte))
-            .unwrap_or(self.0.len());
+        let end = self.0.iter().position(|byte| !skipped(*byte)).unwrap_or(self.0.len());
         let (before, after) = self.0.split_at(end);
         self.0 = after;
         before
@@ -141,17 +130,11 @@ mod tests {
 
     fn shown(header: &str) -> String {
         let show = |challenge: &Challenge| {
-            let parameters = challenge
-                .parameters
-                .iter()
-                .map(|(name, value)| format!(" {name}<{value}>"));
+            let parameters =
+                challenge.parameters.iter().map(|(name, value)| format!(" {name}<{value}>"));
             format!("{}{}", challenge.scheme, parameters.collect::<String>())
         };
-        parse(header.as_bytes())
-            .iter()
-            .map(show)
-            .collect::<Vec<_>>()
-            .join("; ")
+        parse(header.as_bytes()).iter().map(show).collect::<Vec<_>>().join("; ")
     }
 
     #[test]
@@ -166,30 +149,18 @@ mod tests {
                 "bearer realm<https://auth.corp/token> service<registry.corp> \
                 scope<repository:team/app:pull,push>",
             ),
-            (
-                "Bearer realm = \"a\" , service = b",
-                "bearer realm<a> service<b>",
-            ),
+            ("Bearer realm = \"a\" , service = b", "bearer realm<a> service<b>"),
             (
                 "Negotiate, Basic realm=\"x\", Bearer realm=\"y\"",
                 "negotiate; basic realm<x>; bearer realm<y>",
             ),
-            (
-                "Basic realm=\"a \\\"quoted\\\" word\"",
-                "basic realm<a \"quoted\" word>",
-            ),
+            ("Basic realm=\"a \\\"quoted\\\" word\"", "basic realm<a \"quoted\" word>"),
             (",, Basic ,, realm=\"x\",", "basic realm<x>"),
             ("Basic realm=\"never closed", "basic"),
             ("Basic realm=\"ends in\\", "basic"),
             ("Basic realm=", "basic"),
-            (
-                "Negotiate YII+c2VjcmV0/w==, Basic realm=\"x\"",
-                "negotiate; basic realm<x>",
-            ),
-            (
-                "Negotiate abc=,Bearer realm=y",
-                "negotiate; bearer realm<y>",
-            ),
+            ("Negotiate YII+c2VjcmV0/w==, Basic realm=\"x\"", "negotiate; basic realm<x>"),
+            ("Negotiate abc=,Bearer realm=y", "negotiate; bearer realm<y>"),
             ("realm=\"without a scheme\"", "realm"),
             ("\u{1}Basic", ""),
         ] {

@@ -209,14 +209,9 @@ impl Clients {
             roots,
             skip_verify: trust.skip_verify,
             client: trust.client.as_ref(),
-            proxy: proxy
-                .as_ref()
-                .map(|(name, roots)| (unbracketed(name), roots.as_ref())),
+            proxy: proxy.as_ref().map(|(name, roots)| (unbracketed(name), roots.as_ref())),
         };
-        let failed = |reason: String| Error::Client {
-            host: host.clone(),
-            reason,
-        };
+        let failed = |reason: String| Error::Client { host: host.clone(), reason };
         let tls = tls::client_config(&peers, protocol)
             .map_err(|reason| failed(format!("{reason} ({})", trust.authority)))?;
         let builder = Client::builder()
@@ -272,15 +267,10 @@ mod tests {
 
     /// What a source at `registry.corp` knows, after it has been asked itself.
     fn asked() -> (Source, Clients) {
-        let settings = Documents::of("/nonexistent/imagepuller.toml")
-            .load()
-            .unwrap();
+        let settings = Documents::of("/nonexistent/imagepuller.toml").load().unwrap();
         let host = RegistryHost::of_url(&url("https://registry.corp/")).unwrap();
         let plan = settings.plan(&host, "team/app").unwrap();
-        let Route {
-            settings,
-            mut sources,
-        } = plan.fill(None, None).unwrap();
+        let Route { settings, mut sources } = plan.fill(None, None).unwrap();
         let source = sources.remove(0);
         let clients = Clients::new(settings, &Patience::default());
         ask(&source, &clients, "https://registry.corp/");

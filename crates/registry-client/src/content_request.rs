@@ -30,13 +30,7 @@ pub struct ContentRequest<'a> {
 impl<'a> ContentRequest<'a> {
     /// Asks for what is under a tag or has a digest.
     pub fn manifest(name: &'a str) -> Self {
-        Self {
-            kind: "manifests",
-            name,
-            accept: Some(MANIFEST_TYPES),
-            part: None,
-            is_aside: false,
-        }
+        Self { kind: "manifests", name, accept: Some(MANIFEST_TYPES), part: None, is_aside: false }
     }
 
     /// Asks for the index of what refers to a digest.
@@ -52,32 +46,17 @@ impl<'a> ContentRequest<'a> {
 
     /// Asks for a blob, or for some of it.
     pub fn blob(name: &'a str, part: Option<Part>) -> Self {
-        Self {
-            kind: "blobs",
-            name,
-            accept: None,
-            part,
-            is_aside: false,
-        }
+        Self { kind: "blobs", name, accept: None, part, is_aside: false }
     }
 
     /// The same, beside the image.
     pub fn aside(self) -> Self {
-        Self {
-            is_aside: true,
-            ..self
-        }
+        Self { is_aside: true, ..self }
     }
 
     /// Asks for nothing but to be let in.
     pub fn greeting() -> Self {
-        Self {
-            kind: "",
-            name: "",
-            accept: None,
-            part: None,
-            is_aside: false,
-        }
+        Self { kind: "", name: "", accept: None, part: None, is_aside: false }
     }
 
     /// Whether it asks for nothing but to be let in.

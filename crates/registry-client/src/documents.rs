@@ -43,10 +43,7 @@ pub struct Documents {
 impl Documents {
     /// The host's document alone.
     pub fn of(configuration: impl Into<PathBuf>) -> Self {
-        Self {
-            configuration: configuration.into(),
-            ..Self::default()
-        }
+        Self { configuration: configuration.into(), ..Self::default() }
     }
 
     /// The host's files: its document, and the refusal that may stand in its place.
@@ -95,19 +92,14 @@ impl Documents {
         };
         let text = if_there(self.piped.read(path, MAX_DOCUMENT_BYTES)).map_err(unreadable)?;
         let Some(text) = text else {
-            return Ok(PlacedDocument {
-                path: path.to_owned(),
-                ..PlacedDocument::default()
-            });
+            return Ok(PlacedDocument { path: path.to_owned(), ..PlacedDocument::default() });
         };
         let checked = match origin {
             Origin::Measured => Document::parse_measured(&text),
             Origin::Host => Document::parse(&text),
         };
-        let checked = checked.map_err(|problems| Error::ConfigurationInvalid {
-            path: path.to_owned(),
-            problems,
-        })?;
+        let checked = checked
+            .map_err(|problems| Error::ConfigurationInvalid { path: path.to_owned(), problems })?;
         for warning in &checked.warnings {
             tracing::warn!(configuration = %path.display(), "{warning}");
         }
@@ -126,25 +118,17 @@ impl Documents {
 /// A pin without a meaning; never of settings that [`Documents::load`] gave.
 pub fn pins(settings: &Settings) -> Result<Pins, Error> {
     let (pins, path) = settings.pins();
-    Pins::read(pins).map_err(|problems| Error::ConfigurationInvalid {
-        path: path.to_owned(),
-        problems,
-    })
+    Pins::read(pins)
+        .map_err(|problems| Error::ConfigurationInvalid { path: path.to_owned(), problems })
 }
 
 /// Reads why there is no document, on one printable line.
 fn refusal(document: &Path) -> Result<Option<String>, Error> {
     let path = document.with_extension(REFUSAL_EXTENSION);
     let reason = if_there(read_path(&path, MAX_REFUSAL_BYTES));
-    let reason = reason.map_err(|error| Error::ConfigurationUnreadable {
-        path,
-        source: error.into(),
-    })?;
-    Ok(reason.map(|reason| {
-        shown(reason.trim_ascii())
-            .up_to(MAX_REFUSAL_BYTES)
-            .to_string()
-    }))
+    let reason =
+        reason.map_err(|error| Error::ConfigurationUnreadable { path, source: error.into() })?;
+    Ok(reason.map(|reason| shown(reason.trim_ascii()).up_to(MAX_REFUSAL_BYTES).to_string()))
 }
 
 #[cfg(test)]
@@ -167,11 +151,8 @@ mod tests {
             let (own, hosts) = (path("measured.toml"), path("imagepuller.toml"));
             std::fs::write(&own, measured).unwrap();
             std::fs::write(&hosts, configuration).unwrap();
-            let documents = Documents {
-                configuration: hosts,
-                measured: Some(own),
-                ..Documents::default()
-            };
+            let documents =
+                Documents { configuration: hosts, measured: Some(own), ..Documents::default() };
             Self { folder, documents }
         }
     }
@@ -199,10 +180,7 @@ mod tests {
         // The owner's document does not help a host that has refused its own.
         let login = "[registries.\".\"]\nusername = \"owner\"\npassword = \"hunter2\"\n";
         let measured = Guest::new(login, "");
-        let both = Documents {
-            measured: measured.documents.measured.clone(),
-            ..documents.clone()
-        };
+        let both = Documents { measured: measured.documents.measured.clone(), ..documents.clone() };
         let error = both.load().unwrap_err();
         assert!(matches!(error, Error::ConfigurationRefused { .. }));
 

@@ -227,11 +227,7 @@ pub enum Kind {
 impl Error {
     /// No answer, and nothing is known about a proxy.
     pub(crate) fn unreachable(host: &str, reason: String) -> Self {
-        Self::Unreachable {
-            host: host.to_owned(),
-            via: String::new(),
-            reason,
-        }
+        Self::Unreachable { host: host.to_owned(), via: String::new(), reason }
     }
 
     /// Which kind of failure this is.
@@ -249,9 +245,9 @@ impl Error {
             | Self::Late(error)
             | Self::ForNow(error)
             | Self::Plain { error, .. } => error.kind(),
-            Self::Attempts(attempts) => attempts
-                .last()
-                .map_or(Kind::Internal, |attempt| attempt.error.kind()),
+            Self::Attempts(attempts) => {
+                attempts.last().map_or(Kind::Internal, |attempt| attempt.error.kind())
+            }
             Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
             Self::CredentialsInClear { .. }
             | Self::CredentialsRefused { .. }
@@ -275,9 +271,9 @@ impl Error {
         match self {
             Self::Later { .. } | Self::Late(_) => true,
             Self::Plain { error, .. } | Self::ForNow(error) => error.is_source_down(),
-            Self::Attempts(attempts) => attempts
-                .last()
-                .is_some_and(|attempt| attempt.error.is_source_down()),
+            Self::Attempts(attempts) => {
+                attempts.last().is_some_and(|attempt| attempt.error.is_source_down())
+            }
             Self::Refused { status, .. } => {
                 *status == StatusCode::TOO_MANY_REQUESTS
                     || *status == StatusCode::SERVICE_UNAVAILABLE
@@ -316,9 +312,9 @@ impl Error {
         match self {
             Self::Transfer { is_late, .. } => *is_late,
             Self::ForNow(error) => error.is_late(),
-            Self::Attempts(attempts) => attempts
-                .last()
-                .is_some_and(|attempt| attempt.error.is_late()),
+            Self::Attempts(attempts) => {
+                attempts.last().is_some_and(|attempt| attempt.error.is_late())
+            }
             _ => false,
         }
     }
@@ -335,29 +331,17 @@ impl Error {
             return Self::CredentialsMissing { host, reason };
         }
         let (authority, place) = source.authority.credentials_source();
-        Self::CredentialsRefused {
-            host,
-            authority,
-            place,
-        }
+        Self::CredentialsRefused { host, authority, place }
     }
 
     /// The content did not come to its end.
     pub(crate) fn transfer(host: &str, reason: String) -> Self {
-        Self::Transfer {
-            host: host.to_owned(),
-            reason,
-            is_late: false,
-        }
+        Self::Transfer { host: host.to_owned(), reason, is_late: false }
     }
 
     /// The content was not there in time.
     pub(crate) fn late(host: &str, reason: String) -> Self {
-        Self::Transfer {
-            host: host.to_owned(),
-            reason,
-            is_late: true,
-        }
+        Self::Transfer { host: host.to_owned(), reason, is_late: true }
     }
 }
 
@@ -403,16 +387,10 @@ const MAX_PROBLEMS: usize = 8;
 fn one_line(problems: &impl ToString, command: &str) -> String {
     let all = problems.to_string();
     let mut lines = all.trim_end().lines();
-    let mut text = lines
-        .by_ref()
-        .take(MAX_PROBLEMS)
-        .collect::<Vec<_>>()
-        .join("; ");
+    let mut text = lines.by_ref().take(MAX_PROBLEMS).collect::<Vec<_>>().join("; ");
     let more = lines.count();
     if more > 0 {
-        text.push_str(&format!(
-            "; and {more} more, which `kata-configdev {command}` lists"
-        ));
+        text.push_str(&format!("; and {more} more, which `kata-configdev {command}` lists"));
     }
     text
 }

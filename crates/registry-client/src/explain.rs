@@ -25,10 +25,9 @@ pub fn request(
     if let Some(fault) = tls::certificate_fault(error) {
         let proxy = proxy.filter(|_| fault.is_proxy);
         let (host, authority) = match proxy {
-            Some(proxy) => (
-                format!("the proxy {proxy} of [extra-env]"),
-                trust.of_proxy(proxy, settings),
-            ),
+            Some(proxy) => {
+                (format!("the proxy {proxy} of [extra-env]"), trust.of_proxy(proxy, settings))
+            }
             None => (host, trust.authority.clone()),
         };
         return Error::Certificate {
@@ -63,17 +62,9 @@ pub fn request(
         && !error.is_timeout()
         && has_kind(error, ErrorKind::ConnectionRefused);
     Failure {
-        error: Error::Unreachable {
-            host,
-            via: via(proxy),
-            reason,
-        },
+        error: Error::Unreachable { host, via: via(proxy), reason },
         is_without_tls: is_not_tls || is_refused,
-        again: if is_final {
-            Again::Never
-        } else {
-            Again::Perhaps
-        },
+        again: if is_final { Again::Never } else { Again::Perhaps },
         is_about_account: false,
     }
 }
@@ -86,9 +77,7 @@ pub fn body(error: &reqwest::Error, host: &str) -> Failure {
 
 /// The words that name a proxy.
 pub fn via(proxy: Option<&ProxyUrl>) -> String {
-    proxy
-        .map(|proxy| format!(" through the proxy {proxy} of [extra-env]"))
-        .unwrap_or_default()
+    proxy.map(|proxy| format!(" through the proxy {proxy} of [extra-env]")).unwrap_or_default()
 }
 
 /// A failure of the proxy and not of the host behind it.
@@ -152,9 +141,7 @@ pub fn is_hang_up(error: &reqwest::Error) -> bool {
     !error.is_connect()
         && (has_kind(error, ErrorKind::UnexpectedEof)
             || has_kind(error, ErrorKind::ConnectionReset)
-            || causes(error)
-                .filter_map(|cause| cause.downcast_ref::<hyper::Error>())
-                .any(says_so))
+            || causes(error).filter_map(|cause| cause.downcast_ref::<hyper::Error>()).any(says_so))
 }
 
 fn has_kind(error: &reqwest::Error, kind: ErrorKind) -> bool {
@@ -170,9 +157,7 @@ pub fn causes<'a>(
     std::iter::successors(Some(error), |error| {
         let error: &'a (dyn std::error::Error + 'static) = *error;
         // An I/O error hides what it wraps from `source`, which goes one step too far.
-        let wrapped = error
-            .downcast_ref::<std::io::Error>()
-            .and_then(std::io::Error::get_ref);
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         match wrapped {
             Some(wrapped) => Some(wrapped),
             None => error.source(),

@@ -32,20 +32,12 @@ pub enum Again {
 impl Failure {
     /// What may be better next time.
     pub fn passing(error: Error) -> Self {
-        Self {
-            error,
-            is_without_tls: false,
-            again: Again::Perhaps,
-            is_about_account: false,
-        }
+        Self { error, is_without_tls: false, again: Again::Perhaps, is_about_account: false }
     }
 
     /// A refusal of who asks.
     pub fn of_account(error: Error) -> Self {
-        Self {
-            is_about_account: true,
-            ..error.into()
-        }
+        Self { is_about_account: true, ..error.into() }
     }
 }
 
@@ -56,10 +48,7 @@ impl Failure {
         if self.error.to_string() == over_tls.to_string() {
             return self;
         }
-        let error = Error::Plain {
-            error: Box::new(self.error),
-            over_tls: Box::new(over_tls),
-        };
+        let error = Error::Plain { error: Box::new(self.error), over_tls: Box::new(over_tls) };
         Self { error, ..self }
     }
 }
@@ -67,11 +56,6 @@ impl Failure {
 impl From<Error> for Failure {
     /// What would be the same next time.
     fn from(error: Error) -> Self {
-        Self {
-            error,
-            is_without_tls: false,
-            again: Again::Never,
-            is_about_account: false,
-        }
+        Self { error, is_without_tls: false, again: Again::Never, is_about_account: false }
     }
 }

@@ -50,18 +50,11 @@ impl HubConfiguration {
         let file = path.display();
         let text = text.as_ref().map(|text| &text[..]);
         let meaning = cdh_config::read(text, &String::from_utf8_lossy(&parameters));
-        let Meaning {
-            text,
-            document,
-            notes,
-        } = meaning.map_err(|problems| {
+        let Meaning { text, document, notes } = meaning.map_err(|problems| {
             // Where the file says nothing of images, the parameters do.
             let is_in_file = text.is_some() && cdh_config::read(text, "").is_err();
             let path = if is_in_file { path } else { &self.parameters };
-            Error::HubConfiguration {
-                path: path.clone(),
-                problems,
-            }
+            Error::HubConfiguration { path: path.clone(), problems }
         })?;
         for note in notes {
             tracing::warn!(configuration = %file, "{note}");
@@ -104,10 +97,7 @@ mod tests {
             path
         };
         let documents = Documents {
-            configuration: write(
-                "host.toml",
-                Some("[extra-env]\nHTTPS_PROXY = \"http://host\""),
-            ),
+            configuration: write("host.toml", Some("[extra-env]\nHTTPS_PROXY = \"http://host\"")),
             measured: Some(write("imagepuller.toml", measured)),
             hub: Some(HubConfiguration {
                 file: write("cdh.toml", cdh),
@@ -148,32 +138,16 @@ mod tests {
             assert_eq!(found, expected, "{measured:?} {cdh:?} {parameters}");
         }
         for (cdh, parameters, expected) in [
-            (
-                Some("[image]\nnydus = 1\n"),
-                line,
-                "cdh.toml is read like a measured document, and",
-            ),
-            (
-                None,
-                "agent.image_registry_auth=/etc/auth",
-                "cmdline is read like a measured",
-            ),
+            (Some("[image]\nnydus = 1\n"), line, "cdh.toml is read like a measured document, and"),
+            (None, "agent.image_registry_auth=/etc/auth", "cmdline is read like a measured"),
             // The file is there, and says nothing of images.
             (
                 Some("[kbc]"),
                 "agent.image_registry_auth=/etc/auth",
                 "cmdline is read like a measured",
             ),
-            (
-                None,
-                &"x".repeat(MAX_PARAMETERS_BYTES + 1),
-                "cmdline cannot be read",
-            ),
-            (
-                Some(&"#".repeat(MAX_CDH_BYTES + 1)),
-                "",
-                "cdh.toml cannot be read",
-            ),
+            (None, &"x".repeat(MAX_PARAMETERS_BYTES + 1), "cmdline cannot be read"),
+            (Some(&"#".repeat(MAX_CDH_BYTES + 1)), "", "cdh.toml cannot be read"),
         ] {
             for measured in [None, Some("[extra-env]\n")] {
                 let error = load(measured, cdh, parameters).unwrap_err().to_string();

@@ -136,13 +136,8 @@ impl<'a> Parts<'a> {
         while self.under_way.len() < MAX_PARTS && self.next < self.size {
             let range = self.next..self.size.min(self.next + PART_BYTES);
             self.next = range.end;
-            let part = part(
-                self.session,
-                self.name.clone(),
-                self.elsewhere.clone(),
-                range,
-                self.size,
-            );
+            let part =
+                part(self.session, self.name.clone(), self.elsewhere.clone(), range, self.size);
             self.under_way.push_back(Box::pin(part));
         }
     }
@@ -165,10 +160,7 @@ async fn part(
     range: Range<u64>,
     size: u64,
 ) -> Result<Bytes, Failure> {
-    let part = Part {
-        from: range.start,
-        until: Some(range.end),
-    };
+    let part = Part { from: range.start, until: Some(range.end) };
     let Answer { response, url } = match elsewhere {
         Some(url) => session.ask_elsewhere(url, part).await?,
         None => session.ask(ContentRequest::blob(&name, Some(part))).await?,

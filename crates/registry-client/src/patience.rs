@@ -70,9 +70,7 @@ impl Patience {
     /// The longest wait before an attempt after `failed` ones.
     pub(crate) fn delay_limit(&self, failed: u32) -> Duration {
         let doubled = 1_u32.checked_shl(failed.saturating_sub(1));
-        self.first_delay
-            .saturating_mul(doubled.unwrap_or(u32::MAX))
-            .min(self.largest_delay)
+        self.first_delay.saturating_mul(doubled.unwrap_or(u32::MAX)).min(self.largest_delay)
     }
 
     /// How long a blob may be waited for in total of which so many bytes have come. What its size
@@ -98,16 +96,9 @@ mod tests {
             largest_delay: Duration::from_secs(10),
             ..Patience::default()
         };
-        for (failed, seconds) in [
-            (0, 1),
-            (1, 1),
-            (2, 2),
-            (3, 4),
-            (4, 8),
-            (5, 10),
-            (33, 10),
-            (u32::MAX, 10),
-        ] {
+        for (failed, seconds) in
+            [(0, 1), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (33, 10), (u32::MAX, 10)]
+        {
             assert_eq!(patience.delay_limit(failed).as_secs(), seconds, "{failed}");
         }
     }
@@ -121,17 +112,11 @@ mod tests {
         };
         assert_eq!(patience.for_blob(0, false).as_secs(), 5);
         assert_eq!(patience.for_blob(1000, false).as_secs(), 15);
-        let mirror = Patience {
-            budget_before_fallback: Duration::from_secs(2),
-            ..patience
-        };
+        let mirror = Patience { budget_before_fallback: Duration::from_secs(2), ..patience };
         assert_eq!(mirror.for_blob(0, true).as_secs(), 2);
         assert_eq!(mirror.for_blob(1000, true).as_secs(), 12);
         assert_eq!(mirror.for_blob(1000, false).as_secs(), 15);
-        let nothing = Patience {
-            slowest_rate: 0,
-            ..patience
-        };
+        let nothing = Patience { slowest_rate: 0, ..patience };
         assert!(nothing.for_blob(u64::from(u32::MAX), false) > Duration::from_secs(1 << 31));
     }
 }

@@ -24,9 +24,7 @@ impl PlainHosts {
     /// Whether this host, as a person writes it, spoke no TLS lately.
     pub(crate) fn has(&self, host: &str) -> bool {
         let known = self.known();
-        known
-            .get(host)
-            .is_some_and(|found| found.elapsed() < REMEMBERED)
+        known.get(host).is_some_and(|found| found.elapsed() < REMEMBERED)
     }
 
     /// Remembers a host that has just been asked over both.

@@ -27,8 +27,7 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "bytes={}-", self.from)?;
         // The last byte is written, not the one after it.
-        self.until
-            .map_or(Ok(()), |until| write!(f, "{}", until.saturating_sub(1)))
+        self.until.map_or(Ok(()), |until| write!(f, "{}", until.saturating_sub(1)))
     }
 }
 
@@ -36,9 +35,7 @@ impl fmt::Display for Part {
 pub fn is_exactly(status: StatusCode, headers: &HeaderMap, wanted: &Range<u64>, size: u64) -> bool {
     let is_part = status == StatusCode::PARTIAL_CONTENT;
     let starts = is_part && start(status, headers, wanted.start, size) == Ok(wanted.start);
-    let range = headers
-        .get(CONTENT_RANGE)
-        .and_then(|range| parse(range.to_str().ok()?));
+    let range = headers.get(CONTENT_RANGE).and_then(|range| parse(range.to_str().ok()?));
     starts && range.is_some_and(|(_, end, _)| end.checked_add(1) == Some(wanted.end))
 }
 
@@ -57,9 +54,7 @@ pub fn start(
     let length = content_length(headers);
     match status {
         StatusCode::PARTIAL_CONTENT => {
-            let range = headers
-                .get(CONTENT_RANGE)
-                .and_then(|range| parse(range.to_str().ok()?));
+            let range = headers.get(CONTENT_RANGE).and_then(|range| parse(range.to_str().ok()?));
             let Some((start, end, total)) = range else {
                 return Err(Contradiction::Range("does not say which part"));
             };
@@ -141,11 +136,7 @@ mod tests {
             (200, "", None, 0),
             (200, "bytes 10-99/100", Some("100"), 0),
         ] {
-            assert_eq!(
-                answer(status, range, length),
-                Ok(start),
-                "{status} {range} {length:?}"
-            );
+            assert_eq!(answer(status, range, length), Ok(start), "{status} {range} {length:?}");
         }
     }
 
@@ -168,16 +159,10 @@ mod tests {
             ("bytes 10-99/100", Some("100")),
         ] {
             let refused = answer(206, range, length);
-            assert!(
-                matches!(refused, Err(Contradiction::Range(_))),
-                "{range} {refused:?}"
-            );
+            assert!(matches!(refused, Err(Contradiction::Range(_))), "{range} {refused:?}");
         }
         assert_eq!(answer(200, "", Some("99")), Err(Contradiction::Length(99)));
-        assert_eq!(
-            answer(200, "", Some("101")),
-            Err(Contradiction::Length(101))
-        );
+        assert_eq!(answer(200, "", Some("101")), Err(Contradiction::Length(101)));
     }
 
     proptest! {

@@ -41,19 +41,14 @@ pub fn of(
             proxy.host().name(),
             format!("the proxy {proxy} of [extra-env]"),
         ),
-        None => (
-            settings.may_be_near(url),
-            url.host_str().unwrap_or_default().to_owned(),
-            host_of(url),
-        ),
+        None => {
+            (settings.may_be_near(url), url.host_str().unwrap_or_default().to_owned(), host_of(url))
+        }
     };
     if may_be_near {
         return Ok(None);
     }
-    let outside = Outside {
-        shown,
-        refused: Arc::default(),
-    };
+    let outside = Outside { shown, refused: Arc::default() };
     match unbracketed(&name).parse() {
         Ok(address) if Vicinity::of(address).is_some() => Err(outside.refuse(address)),
         _ => Ok(Some(outside)),

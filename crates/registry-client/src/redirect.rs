@@ -31,26 +31,15 @@ pub fn target(
     if !redirects.contains(&response.status()) {
         return Ok(None);
     }
-    let refuse = |rule: &str| {
-        Err(Error::Answer {
-            host: host_of(from),
-            rule: rule.to_owned(),
-        })
-    };
-    let location = response
-        .headers()
-        .get(LOCATION)
-        .and_then(|location| location.to_str().ok());
+    let refuse = |rule: &str| Err(Error::Answer { host: host_of(from), rule: rule.to_owned() });
+    let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let next = location.and_then(|location| from.join(location).ok());
     let Some(mut next) =
         next.filter(|next| matches!(next.scheme(), "http" | "https") && next.host_str().is_some())
     else {
         return refuse("redirects to something that is no HTTP address");
     };
-    if next
-        .host_str()
-        .is_some_and(|host| host.len() > MAX_HOST_BYTES)
-    {
+    if next.host_str().is_some_and(|host| host.len() > MAX_HOST_BYTES) {
         return refuse("redirects to a host with a name longer than any");
     }
     if !next.username().is_empty() || next.password().is_some() {

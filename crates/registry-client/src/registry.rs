@@ -27,9 +27,7 @@ pub struct Registry {
 impl Registry {
     /// A session without connections.
     pub fn new(source: Source, repository: &str, settings: &Settings, patience: &Patience) -> Self {
-        Self {
-            session: Session::new(source, repository, settings, patience),
-        }
+        Self { session: Session::new(source, repository, settings, patience) }
     }
 
     /// Shares with others what is known of hosts without TLS.
@@ -108,8 +106,7 @@ impl Registry {
     pub async fn config(&self, digest: &Digest) -> Result<Unverified, Error> {
         let name = digest.to_string();
         let wanted = ContentRequest::blob(&name, None);
-        self.whole(wanted, "image configuration", MAX_CONFIG_BYTES)
-            .await
+        self.whole(wanted, "image configuration", MAX_CONFIG_BYTES).await
     }
 
     /// The transfer of a blob, which has begun, to be hashed by who reads it. `size` is the

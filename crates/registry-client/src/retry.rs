@@ -54,10 +54,7 @@ impl LastFailure {
         if let Some(by) = &by {
             by.lock().followed.push(other.clone());
         }
-        Followed {
-            by,
-            other: other.clone(),
-        }
+        Followed { by, other: other.clone() }
     }
 
     /// The failure that nothing came after, if there was one, of the work or of what it waits for.
@@ -67,11 +64,7 @@ impl LastFailure {
             (last.failure.clone(), last.followed.clone())
         };
         // Theirs alone: two pulls may wait for each other's layers.
-        let theirs = || {
-            followed
-                .iter()
-                .find_map(|other| other.lock().failure.clone())
-        };
+        let theirs = || followed.iter().find_map(|other| other.lock().failure.clone());
         own.or_else(theirs)
     }
 
@@ -168,10 +161,8 @@ impl Attempts {
         attempt: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         timeout(self.left(), attempt).await.unwrap_or_else(|_| {
-            let reason = format!(
-                "no {what} within the {} that this source is given",
-                seconds(self.budget)
-            );
+            let reason =
+                format!("no {what} within the {} that this source is given", seconds(self.budget));
             Err(Failure::passing(Error::unreachable(host, reason)))
         })
     }
@@ -241,15 +232,9 @@ impl Attempts {
     /// The same failure is kept once, with its count.
     fn remember(&mut self, error: Error) {
         let text = error.to_string();
-        let same = self
-            .failures
-            .iter()
-            .position(|known| known.error.to_string() == text);
+        let same = self.failures.iter().position(|known| known.error.to_string() == text);
         let count = same.map_or(0, |at| self.failures.remove(at).count);
-        self.failures.push(Attempt {
-            error,
-            count: count + 1,
-        });
+        self.failures.push(Attempt { error, count: count + 1 });
     }
 
     /// Something came that is no use by itself: the time starts anew, but not the count.

@@ -39,19 +39,11 @@ mod tests {
         for (value, date, seconds) in [
             ("0", None, Some(0)),
             (" 120 ", None, Some(120)),
-            (
-                "99999999999999999999999999",
-                None,
-                Some(MAX_RETRY_AFTER.as_secs()),
-            ),
+            ("99999999999999999999999999", None, Some(MAX_RETRY_AFTER.as_secs())),
             ("Wed, 21 Oct 2015 07:28:30 GMT", Some(DAY), Some(30)),
             ("Wed, 21 Oct 2015 07:00:00 GMT", Some(DAY), Some(0)),
             ("Wednesday, 21-Oct-15 07:29:00 GMT", Some(DAY), Some(60)),
-            (
-                "Fri, 31 Dec 9999 23:59:59 GMT",
-                Some(DAY),
-                Some(MAX_RETRY_AFTER.as_secs()),
-            ),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(DAY), Some(MAX_RETRY_AFTER.as_secs())),
             (DAY, None, Some(0)),
             ("", None, None),
             ("-1", None, None),
@@ -63,11 +55,7 @@ mod tests {
             if let Some(date) = date {
                 headers.insert(DATE, HeaderValue::from_static(date));
             }
-            assert_eq!(
-                retry_after(&headers).map(|wait| wait.as_secs()),
-                seconds,
-                "{value:?}"
-            );
+            assert_eq!(retry_after(&headers).map(|wait| wait.as_secs()), seconds, "{value:?}");
         }
         assert_eq!(retry_after(&HeaderMap::new()), None);
     }

@@ -62,11 +62,7 @@ impl Session {
                 _ => "https",
             });
         }
-        let repository = source
-            .repository
-            .as_deref()
-            .unwrap_or(repository)
-            .to_owned();
+        let repository = source.repository.as_deref().unwrap_or(repository).to_owned();
         Self {
             transport: Transport::new(settings.clone(), source.clone(), patience),
             source,
@@ -144,18 +140,13 @@ impl Session {
             if wanted.is_aside && self.is_let_in.load(Ordering::Relaxed) {
                 return Err(failure);
             }
-            self.authorization
-                .next_account(account, &self.source, failure)
-                .await?;
+            self.authorization.next_account(account, &self.source, failure).await?;
         }
     }
 
     /// Asks for a part of a blob at the address that the registry sent the puller to before.
     pub async fn ask_elsewhere(&self, url: Url, part: Part) -> Result<Answer, Failure> {
-        let request = Request {
-            part: Some(part),
-            ..Request::get(url)
-        };
+        let request = Request { part: Some(part), ..Request::get(url) };
         self.transport.send(request).await
     }
 
@@ -192,9 +183,8 @@ impl Session {
     /// was made for one of them, so it may be over when the others come with it.
     async fn ask_as_account(&self, wanted: ContentRequest<'_>) -> Result<Answer, Failure> {
         let authorization = &self.authorization;
-        let mut sent = authorization
-            .current(&self.transport, &self.source, &self.repository)
-            .await?;
+        let mut sent =
+            authorization.current(&self.transport, &self.source, &self.repository).await?;
         let mut is_last = false;
         for _ in 0..MAX_RENEWALS {
             let answer = self.send(wanted, sent.as_ref()).await?;
@@ -221,10 +211,7 @@ impl Session {
                 Renewed::Shared(header) => (Some(header), false),
             };
         }
-        Err(Failure {
-            is_about_account: wanted.is_first(),
-            ..Error::refused(&self.source).into()
-        })
+        Err(Failure { is_about_account: wanted.is_first(), ..Error::refused(&self.source).into() })
     }
 
     /// Sends a request; the first one finds out whether the host speaks TLS, where plain HTTP is
@@ -236,9 +223,7 @@ impl Session {
     ) -> Result<Answer, Failure> {
         let scheme = self.scheme.get().copied();
         let request = |scheme| -> Result<Request<'_>, Error> {
-            let url = self
-                .source
-                .url(scheme, &self.repository, wanted.kind, wanted.name)?;
+            let url = self.source.url(scheme, &self.repository, wanted.kind, wanted.name)?;
             // A token that everyone is given is no secret.
             let is_safe = self.source.may_tell(scheme) || self.source.accounts.is_empty();
             Ok(Request {
@@ -329,17 +314,9 @@ impl Session {
         let separator = if wanted.name.contains(':') { '@' } else { ':' };
         let what = match wanted.is_greeting() {
             true => "/v2/".to_owned(),
-            false => format!(
-                "{} {}{separator}{}",
-                wanted.kind, self.repository, wanted.name
-            ),
+            false => format!("{} {}{separator}{}", wanted.kind, self.repository, wanted.name),
         };
-        let error = Error::Refused {
-            host,
-            status,
-            what,
-            meaning,
-        };
+        let error = Error::Refused { host, status, what, meaning };
         let is_rest = wanted.part.is_some_and(|part| part.from > 0);
         if status == StatusCode::FORBIDDEN && !is_own && is_rest {
             // It was good for the first part: a signature that has expired, and the registry makes
@@ -361,16 +338,10 @@ pub(crate) fn refusal(error: Error, status: StatusCode, answer: &Answer) -> Fail
         Some(wait) => Again::After(wait),
         None => Again::Perhaps,
     };
-    Failure {
-        again,
-        ..error.into()
-    }
+    Failure { again, ..error.into() }
 }
 
 fn challenges(answer: &Answer) -> Vec<Challenge> {
     let headers = answer.response.headers().get_all(WWW_AUTHENTICATE);
-    headers
-        .iter()
-        .flat_map(|header| challenge::parse(header.as_bytes()))
-        .collect()
+    headers.iter().flat_map(|header| challenge::parse(header.as_bytes())).collect()
 }

@@ -48,9 +48,7 @@ impl Registry {
         let last = LastFailure::default();
         let followed = LastFailure::follow(&last);
         let late = last.of(search.run()).await.map(|patience| {
-            let last = last
-                .text()
-                .map(|text| format!("; the last failure: {text}"));
+            let last = last.text().map(|text| format!("; the last failure: {text}"));
             let reason = format!(
                 "it says nothing more about signatures for {}{}",
                 seconds(patience),
@@ -167,8 +165,7 @@ impl Search<'_> {
             };
             for (number, layer) in layers {
                 let signature = || layer.with(content.clone());
-                self.found
-                    .add(place, [at, number], content.len(), signature);
+                self.found.add(place, [at, number], content.len(), signature);
             }
         };
         let contents = contents.into_iter();
@@ -222,9 +219,7 @@ impl Search<'_> {
         limit_bytes: usize,
     ) -> Result<Vec<u8>, Error> {
         let attempts = self.registry.session.attempts_until(self.end);
-        let bytes = self
-            .registry
-            .bytes(wanted.aside(), what, limit_bytes, attempts);
+        let bytes = self.registry.bytes(wanted.aside(), what, limit_bytes, attempts);
         let settled = bytes.await;
         // That something is not there is an answer; only what is asked for again is a failure yet.
         LastFailure::note(None);
@@ -232,10 +227,7 @@ impl Search<'_> {
     }
 
     fn wrong(&self, tag: &str, why: &str) -> Error {
-        Error::Answer {
-            host: self.registry.host(),
-            rule: format!("has a tag {tag} which {why}"),
-        }
+        Error::Answer { host: self.registry.host(), rule: format!("has a tag {tag} which {why}") }
     }
 }
 

@@ -62,9 +62,9 @@ impl Error {
             | Self::Late(error)
             | Self::ForNow(error)
             | Self::Plain { error, .. } => error.stage(),
-            Self::Attempts(attempts) => attempts
-                .last()
-                .map_or(Stage::Answer, |attempt| attempt.error.stage()),
+            Self::Attempts(attempts) => {
+                attempts.last().map_or(Stage::Answer, |attempt| attempt.error.stage())
+            }
             Self::Refused { .. }
             | Self::Transfer { .. }
             | Self::Answer { .. }

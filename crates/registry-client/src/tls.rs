@@ -70,10 +70,7 @@ pub fn client_config(peers: &Peers<'_>, protocol: Protocol) -> Result<ClientConf
             .transpose()?,
         proxy: proxy
             .map(|(name, roots)| -> Result<_, String> {
-                Ok(ProxyVerifier {
-                    name: server_name(name)?,
-                    judge: judge(roots)?,
-                })
+                Ok(ProxyVerifier { name: server_name(name)?, judge: judge(roots)? })
             })
             .transpose()?,
     };
@@ -116,19 +113,14 @@ fn server_name(host: &str) -> Result<ServerName<'static>, String> {
 
 /// Whether the peer answered, but not in TLS.
 pub fn is_not_tls(error: &(dyn std::error::Error + 'static)) -> bool {
-    matches!(
-        find_rustls_error(error),
-        Some(rustls::Error::InvalidMessage(_))
-    )
+    matches!(find_rustls_error(error), Some(rustls::Error::InvalidMessage(_)))
 }
 
 /// Whether the peer speaks TLS but not the version of HTTP that was offered.
 pub fn is_other_protocol(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(
         find_rustls_error(error),
-        Some(rustls::Error::AlertReceived(
-            AlertDescription::NoApplicationProtocol
-        ))
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol))
     )
 }
 

@@ -69,10 +69,8 @@ pub async fn fetch(
     challenge: &Challenge,
     request: &TokenRequest<'_>,
 ) -> Result<Token, Failure> {
-    let rule = |rule: &str| Error::Challenge {
-        host: request.host.to_owned(),
-        rule: rule.to_owned(),
-    };
+    let rule =
+        |rule: &str| Error::Challenge { host: request.host.to_owned(), rule: rule.to_owned() };
     let realm = challenge
         .parameter("realm")
         .ok_or_else(|| rule("asks for a token but names no token server"))?;
@@ -91,20 +89,12 @@ pub async fn fetch(
     let text = Zeroizing::new(text);
     // The parser's message may quote what it read, and that is a token.
     let parsed: Option<TokenAnswer<'_>> = serde_json::from_slice(&text).ok();
-    let good = parsed
-        .as_ref()
-        .and_then(|parsed| Some((parsed.token()?, parsed)));
-    let rule = |rule: &str| Error::Answer {
-        host: host.clone(),
-        rule: rule.to_owned(),
-    };
+    let good = parsed.as_ref().and_then(|parsed| Some((parsed.token()?, parsed)));
+    let rule = |rule: &str| Error::Answer { host: host.clone(), rule: rule.to_owned() };
     let (token, parsed) = good.ok_or_else(|| rule("answers without a token"))?;
     let header =
         bearer_header(token).map_err(|_| rule("answers with a token that no header can carry"))?;
-    Ok(Token {
-        header,
-        renew_after: parsed.renew_after(now),
-    })
+    Ok(Token { header, renew_after: parsed.renew_after(now) })
 }
 
 /// Posts the identity token, or gets with name and password. Servers that know no posts take an
@@ -123,12 +113,8 @@ async fn ask(
         }
         Credentials::IdentityToken { username, token } => {
             let form = refresh_form(token.expose(), &scopes.join(" "), service);
-            let answer = transport
-                .send(Request {
-                    form: Some(form),
-                    ..Request::get(realm.clone())
-                })
-                .await?;
+            let answer =
+                transport.send(Request { form: Some(form), ..Request::get(realm.clone()) }).await?;
             let status = answer.response.status();
             if status != StatusCode::NOT_FOUND && status != StatusCode::METHOD_NOT_ALLOWED {
                 return Ok(answer);
@@ -162,11 +148,9 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
             };
             refusal(error, status, answer)
         }
-        status => Error::Answer {
-            host,
-            rule: format!("answers {status} instead of a token"),
+        status => {
+            Error::Answer { host, rule: format!("answers {status} instead of a token") }.into()
         }
-        .into(),
     }
 }
 
@@ -217,10 +201,7 @@ fn refresh_form(token: &str, scope: &str, service: Option<&str>) -> Zeroizing<St
 /// The header of HTTP Basic authentication.
 pub fn basic_header(username: &str, password: &str) -> Result<HeaderValue, Error> {
     let joined = Zeroizing::new(format!("{username}:{password}"));
-    header(
-        "Basic ",
-        Zeroizing::new(BASE64_STANDARD.encode(joined.as_bytes())),
-    )
+    header("Basic ", Zeroizing::new(BASE64_STANDARD.encode(joined.as_bytes())))
 }
 
 /// The header that carries a token.
@@ -251,15 +232,9 @@ mod tests {
             ("repository:other:pull", "repository:team/app:pull"),
             ("repository(plugin):x:push", "repository:team/app:pull"),
             ("Repository:x:push repository", "repository:team/app:pull"),
-            (
-                "repositorycatalog:x:*",
-                "repository:team/app:pull repositorycatalog:x:*",
-            ),
+            ("repositorycatalog:x:*", "repository:team/app:pull repositorycatalog:x:*"),
             ("aws", "repository:team/app:pull aws"),
-            (
-                "aws repository:other:pull x y",
-                "repository:team/app:pull aws x y",
-            ),
+            ("aws repository:other:pull x y", "repository:team/app:pull aws x y"),
         ] {
             let header = format!("Bearer realm=\"x\",scope=\"{asked}\"");
             let challenge = crate::challenge::parse(header.as_bytes()).remove(0);

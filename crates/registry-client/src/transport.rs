@@ -44,9 +44,7 @@ impl Quickest {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let shorter = |known| (known == 0 || micros < known).then_some(micros);
         // Not changed where it was shorter before.
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
     }
 
     fn get(&self) -> Option<Duration> {
@@ -73,13 +71,7 @@ pub struct Request<'a> {
 impl Request<'_> {
     /// Gets what is at a URL.
     pub fn get(url: Url) -> Self {
-        Self {
-            url,
-            accept: None,
-            part: None,
-            authorization: None,
-            form: None,
-        }
+        Self { url, accept: None, part: None, authorization: None, form: None }
     }
 }
 
@@ -161,11 +153,7 @@ impl Transport {
         let trust = self.trust(url);
         loop {
             let (client, protocol) = self.clients.client(url, &trust)?;
-            let method = if request.form.is_some() {
-                Method::POST
-            } else {
-                Method::GET
-            };
+            let method = if request.form.is_some() { Method::POST } else { Method::GET };
             let builder = headers(client.request(method, url.clone()), request, authorization);
             let limit = self.patience.connect + self.patience.silence;
             let proxy = self.clients.proxies().for_url(url);
@@ -196,20 +184,13 @@ impl Transport {
                 continue;
             }
             let (settings, patience) = (&self.settings, &self.patience);
-            return Err(explain::request(
-                &error, url, &trust, proxy, settings, patience,
-            ));
+            return Err(explain::request(&error, url, &trust, proxy, settings, patience));
         }
     }
 
     /// Whether the source's credentials may go to a token server.
     pub fn check_realm(&self, realm: &Url, is_source_plain: bool) -> Result<(), Error> {
-        Ok(trust::check_realm(
-            realm,
-            &self.source,
-            &self.settings,
-            is_source_plain,
-        )?)
+        Ok(trust::check_realm(realm, &self.source, &self.settings, is_source_plain)?)
     }
 
     /// The words that name the proxy on the way to a URL, if there is one.
@@ -245,8 +226,5 @@ fn headers(
 }
 
 fn answer(url: &Url, rule: &str) -> Error {
-    Error::Answer {
-        host: host_of(url),
-        rule: rule.to_owned(),
-    }
+    Error::Answer { host: host_of(url), rule: rule.to_owned() }
 }

@@ -85,10 +85,7 @@ fn bearer() -> String {
 }
 
 fn basic() -> String {
-    head(
-        "401 Unauthorized",
-        "WWW-Authenticate: Basic realm=\"x\"\r\n",
-    )
+    head("401 Unauthorized", "WWW-Authenticate: Basic realm=\"x\"\r\n")
 }
 
 /// A token server that refuses all but one account, with these statuses in turn.
@@ -104,16 +101,11 @@ fn choosy(good: &'static str) -> Site {
 
 #[test]
 fn the_next_account_is_tried_where_the_token_server_refuses_one() {
-    for (good, expected) in [
-        ("a0", &["a0"][..]),
-        ("a1", &["a0", "a1"]),
-        ("a2", &["a0", "a1", "a2"]),
-    ] {
+    for (good, expected) in
+        [("a0", &["a0"][..]), ("a1", &["a0", "a1"]), ("a2", &["a0", "a1", "a2"])]
+    {
         let site = choosy(good);
-        assert!(
-            fetch(&site.document(3), site.server.port, &hasty()).is_ok(),
-            "{good}"
-        );
+        assert!(fetch(&site.document(3), site.server.port, &hasty()).is_ok(), "{good}");
         assert_eq!(site.users(), expected);
     }
 }
@@ -149,9 +141,7 @@ fn accounts_of_different_kinds_follow_each_other() {
         _ => bearer(),
     });
     let login = format!("username = \"a0\"\npassword = \"{PASSWORD}\"\n");
-    let document = site
-        .document(2)
-        .replacen(&login, "registrytoken = \"old\"\n", 1);
+    let document = site.document(2).replacen(&login, "registrytoken = \"old\"\n", 1);
     assert!(fetch(&document, site.server.port, &hasty()).is_ok());
     assert_eq!(site.users(), ["a1"]);
     // A registry that takes passwords only has no use for the first one.
@@ -159,9 +149,7 @@ fn accounts_of_different_kinds_follow_each_other() {
         Who::User(user) if user == "a1" => ok(CONTENT),
         _ => basic(),
     });
-    let document = site
-        .document(2)
-        .replacen(&login, "identitytoken = \"old\"\n", 1);
+    let document = site.document(2).replacen(&login, "identitytoken = \"old\"\n", 1);
     assert!(fetch(&document, site.server.port, &hasty()).is_ok());
     assert_eq!(site.users(), ["a1"]);
 }
@@ -184,10 +172,7 @@ fn each_account_is_refused_once_and_named() {
     // With one account it is the error that it always was.
     let site = choosy("nobody");
     let error = fetch(&site.document(1), site.server.port, &hasty()).unwrap_err();
-    assert!(
-        text(&error).starts_with("the token server localhost:"),
-        "{error}"
-    );
+    assert!(text(&error).starts_with("the token server localhost:"), "{error}");
 }
 
 /// What is not about the account is not asked again as somebody else, who would learn nothing but
@@ -224,10 +209,9 @@ fn a_refusal_by_another_host_is_not_about_the_account() {
     let port = storage.server.port;
     let site = Site::start(move |is_token, who| match (is_token, who) {
         (true, Who::User(user)) => ok(&format!("{{\"token\":\"{user}\"}}")),
-        (false, Who::Bearer(_)) => head(
-            "307 There",
-            &format!("Location: https://localhost:{port}/x\r\n"),
-        ),
+        (false, Who::Bearer(_)) => {
+            head("307 There", &format!("Location: https://localhost:{port}/x\r\n"))
+        }
         _ => bearer(),
     });
     let skip = format!(

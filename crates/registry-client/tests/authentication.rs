@@ -36,9 +36,8 @@ impl Site {
         let server = Server::start(Some(&authority), move |request| {
             let port: &u16 = port.get().unwrap();
             let is_token = request.split(' ').nth(1).unwrap().starts_with("/token");
-            let bearer = request
-                .lines()
-                .find_map(|line| line.strip_prefix("authorization: Bearer "));
+            let bearer =
+                request.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
             let ask = if is_token {
                 Ask::Token(tokens.fetch_add(1, Ordering::SeqCst) + 1, request)
             } else {
@@ -56,17 +55,13 @@ impl Site {
 
     fn with_identity_token(&self) -> String {
         let login = format!("username = \"{USER}\"\npassword = \"{PASSWORD}\"");
-        self.document()
-            .replace(&login, "identitytoken = \"refresh me\"")
+        self.document().replace(&login, "identitytoken = \"refresh me\"")
     }
 
     /// How many tokens were asked for, and how much else.
     fn counts(&self) -> (usize, usize) {
         let requests = self.server.requests();
-        let tokens = requests
-            .iter()
-            .filter(|request| request.contains(" /token"))
-            .count();
+        let tokens = requests.iter().filter(|request| request.contains(" /token")).count();
         (tokens, requests.len() - tokens)
     }
 }
@@ -117,10 +112,7 @@ fn an_expired_token_is_renewed_once() {
             }
         }
     });
-    assert_eq!(
-        blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(),
-        CONTENT
-    );
+    assert_eq!(blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(), CONTENT);
     assert_eq!(site.counts(), (2, 4));
 }
 
@@ -131,19 +123,13 @@ fn a_token_is_renewed_before_it_expires() {
             let body = format!(
                 "{{\"access_token\":\"t{number}\",\"expires_in\":300,\"issued_at\":\"2015-10-21T07:23:00Z\"}}"
             );
-            ok(&body).replace(
-                "Connection",
-                "Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nConnection",
-            )
+            ok(&body).replace("Connection", "Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nConnection")
         }
         Ask::Content("t1", _) => ok(CONTENT).replace(&CONTENT[5..], ""),
         Ask::Content("t2", _) => ok(CONTENT),
         Ask::Content(..) => challenge(),
     });
-    assert_eq!(
-        blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(),
-        CONTENT
-    );
+    assert_eq!(blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(), CONTENT);
     // Without a second challenge.
     assert_eq!(site.counts(), (2, 3));
 }
@@ -155,10 +141,7 @@ fn tokens_that_nobody_takes_are_not_asked_for_again_and_again() {
         Ask::Content(..) => challenge(),
     });
     let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
-    assert!(
-        text(&error).contains("refused the credentials of entry \"localhost.\""),
-        "{error}"
-    );
+    assert!(text(&error).contains("refused the credentials of entry \"localhost.\""), "{error}");
     assert_eq!(site.counts(), (1, 2));
 }
 
@@ -178,25 +161,15 @@ fn a_busy_token_server_is_asked_again() {
         Ask::Content(..) => challenge(),
     });
     let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
-    assert!(
-        text(&error).contains("for a token for localhost:"),
-        "{error}"
-    );
-    assert!(
-        text(&error).ends_with("asks to be tried again in 600 s"),
-        "{error}"
-    );
+    assert!(text(&error).contains("for a token for localhost:"), "{error}");
+    assert!(text(&error).ends_with("asks to be tried again in 600 s"), "{error}");
 }
 
 #[test]
 fn an_identity_token_is_a_password_where_posts_are_unknown() {
     // "<token>:refresh me"
     const BASIC: &str = "authorization: Basic PHRva2VuPjpyZWZyZXNoIG1l\r\n";
-    for status in [
-        "404 Not Found",
-        "405 Method Not Allowed",
-        "401 Unauthorized",
-    ] {
+    for status in ["404 Not Found", "405 Method Not Allowed", "401 Unauthorized"] {
         let site = Site::start(move |ask| match ask {
             Ask::Token(_, request) if request.starts_with("POST ") => {
                 let form = "grant_type=refresh_token&client_id=imagepuller&scope=repository%3Ateam%2Fapp%3Apull&service=s&refresh_token=refresh+me";
@@ -211,10 +184,7 @@ fn an_identity_token_is_a_password_where_posts_are_unknown() {
         let fetched = fetch(&site.with_identity_token(), site.server.port, &hasty());
         if status.starts_with("401") {
             let error = fetched.unwrap_err();
-            assert!(
-                error.to_string().contains("refused the credentials"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("refused the credentials"), "{error}");
             assert_eq!(site.counts().0, 1);
         } else {
             assert!(fetched.is_ok(), "{fetched:?}");
@@ -227,10 +197,7 @@ fn nonsense_instead_of_a_token_is_no_secret_and_no_fault_of_ours() {
     for (body, words) in [
         ("<html>", "answers without a token"),
         ("{\"token\":\"\"}", "answers without a token"),
-        (
-            "{\"token\":\"a\\r\\nHost: b\"}",
-            "a token that no header can carry",
-        ),
+        ("{\"token\":\"a\\r\\nHost: b\"}", "a token that no header can carry"),
     ] {
         let site = Site::start(move |ask| match ask {
             Ask::Token(..) => ok(body),
@@ -252,10 +219,7 @@ fn a_token_server_is_not_the_guest_itself() {
         "http://metadata.google.internal/token",
     ] {
         let site = Site::start(move |_| {
-            head(
-                "401 Unauthorized",
-                &format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\n"),
-            )
+            head("401 Unauthorized", &format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\n"))
         });
         let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
         assert!(

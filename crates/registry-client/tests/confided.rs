@@ -47,9 +47,7 @@ fn the_registry_and_its_token_server_are_told() {
     let parties = Parties::new();
     let plain = registry(&parties.owner);
     for documents in parties.by_either(plain.port, CAS_BY_REFERENCE, "") {
-        parties
-            .pull(each(&documents), plain.port, plain.port)
-            .unwrap();
+        parties.pull(each(&documents), plain.port, plain.port).unwrap();
     }
     assert!(has_credentials(&plain));
     let tokens = token_server(Some(&parties.owner));
@@ -57,25 +55,16 @@ fn the_registry_and_its_token_server_are_told() {
     let server = with_realm(&parties.owner, &realm);
     for documents in parties.by_either(server.port, CAS_BY_REFERENCE, "") {
         let asked = tokens.requests().len();
-        parties
-            .pull(each(&documents), server.port, server.port)
-            .unwrap();
+        parties.pull(each(&documents), server.port, server.port).unwrap();
         let members = format!("\"identitytoken\":\"{REFRESH}\"");
-        parties
-            .pull_with(each(&documents), server.port, server.port, &members)
-            .unwrap();
-        let requests: String = tokens.requests()[asked..]
-            .iter()
-            .map(|request| &**request)
-            .collect();
+        parties.pull_with(each(&documents), server.port, server.port, &members).unwrap();
+        let requests: String =
+            tokens.requests()[asked..].iter().map(|request| &**request).collect();
         let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
         assert!(requests.contains(&pair) && requests.contains(REFRESH));
     }
     let refused = Server::start(Some(&parties.owner), |_| {
-        head(
-            "401 Unauthorized",
-            "WWW-Authenticate: Basic realm=\"x\"\r\n",
-        )
+        head("401 Unauthorized", "WWW-Authenticate: Basic realm=\"x\"\r\n")
     });
     for documents in parties.by_either(refused.port, CAS_BY_REFERENCE, "") {
         let error = parties.pull(each(&documents), refused.port, refused.port);
@@ -104,10 +93,9 @@ fn the_host_is_told_what_it_gave_itself() {
         assert!(has_credentials(&server));
     }
     let trusting = ca(&parties.host);
-    for (scheme, authority, keys) in [
-        ("http", None, weak),
-        ("https", Some(&parties.host), trusting.clone()),
-    ] {
+    for (scheme, authority, keys) in
+        [("http", None, weak), ("https", Some(&parties.host), trusting.clone())]
+    {
         let tokens = token_server(authority);
         let realm = format!("{scheme}://localhost:{}/token", tokens.port);
         let registry = with_realm(&parties.owner, &realm);
@@ -131,10 +119,7 @@ fn another_registry_is_told_nothing() {
         let error = parties.pull(each(&documents), other.port, meant.port);
         let error = error.unwrap_err();
         assert!(
-            matches!(
-                error,
-                Error::Route(pull_route::Error::UnfitCredentials { .. })
-            ),
+            matches!(error, Error::Route(pull_route::Error::UnfitCredentials { .. })),
             "{error}"
         );
         assert!(!text(&error).contains(&meant.port.to_string()));
@@ -147,10 +132,7 @@ fn another_registry_is_told_nothing() {
 #[test]
 fn whoever_sits_in_the_registrys_place_is_told_nothing() {
     let parties = Parties::new();
-    let (tls, plain) = (
-        registry(&parties.host),
-        Server::start(None, support::guarded),
-    );
+    let (tls, plain) = (registry(&parties.host), Server::start(None, support::guarded));
     let ca = format!("ca-certs = \"\"\"\n{}\"\"\"\n", parties.host.certificate());
     for server in [&tls, &plain] {
         let port = server.port;
@@ -242,21 +224,14 @@ fn a_mirror_of_the_hosts_is_not_asked() {
     let parties = Parties::new();
     let (meant, mirror) = (registry(&parties.owner), registry(&parties.host));
     let own = parties.trusting(mirror.port, "");
-    let keys = format!(
-        "mirror = \"https://localhost:{}\"\nmirror-fallback = true\n",
-        mirror.port
-    );
+    let keys = format!("mirror = \"https://localhost:{}\"\nmirror-fallback = true\n", mirror.port);
     let host = format!("{own}[registries.\".\"]\n{keys}");
     for documents in parties.by_either(meant.port, CAS_BY_REFERENCE, &host) {
-        parties
-            .pull(each(&documents), meant.port, meant.port)
-            .unwrap();
+        parties.pull(each(&documents), meant.port, meant.port).unwrap();
     }
     let [_, [_, configuration]] =
         parties.by_either(meant.port, &format!("{CAS_BY_REFERENCE}{keys}"), &own);
-    parties
-        .pull(["", &configuration], meant.port, meant.port)
-        .unwrap();
+    parties.pull(["", &configuration], meant.port, meant.port).unwrap();
     assert!(mirror.requests().is_empty());
     assert!(has_credentials(&meant));
 }
@@ -264,10 +239,7 @@ fn a_mirror_of_the_hosts_is_not_asked() {
 #[test]
 fn a_proxy_sees_what_it_cannot_read() {
     // Nobody but the proxy knows where that is.
-    let parties = Parties {
-        name: "registry.corp",
-        ..Parties::new()
-    };
+    let parties = Parties { name: "registry.corp", ..Parties::new() };
     let named = |authority: &Authority| {
         Server::start_with(
             Some(authority.server_config(&[parties.name]).unwrap()),
@@ -285,9 +257,7 @@ fn a_proxy_sees_what_it_cannot_read() {
     let tunnel = Tunnel::to(meant.port).unwrap();
     for documents in parties.by_either(meant.port, CAS_BY_REFERENCE, &host(tunnel.port)) {
         let before = tunnel.text().len();
-        parties
-            .pull(each(&documents), meant.port, meant.port)
-            .unwrap();
+        parties.pull(each(&documents), meant.port, meant.port).unwrap();
         assert!(tunnel.text().len() > before);
     }
     assert!(has_credentials(&meant));
@@ -315,20 +285,17 @@ fn a_redirect_carries_nothing_and_stays_within_tls() {
     let bad = Server::start(Some(&parties.host), |_| ok(CONTENT));
     for (scheme, storage) in [("https", &good), ("http", &clear), ("https", &bad)] {
         let location = format!("Location: {scheme}://localhost:{}/blob\r\n", storage.port);
-        let meant = Server::start(Some(&parties.owner), move |request| match support::guarded(
-            request,
-        ) {
-            answer if answer.starts_with("HTTP/1.1 200") => {
-                head("307 Temporary Redirect", &location)
-            }
-            challenge => challenge,
-        });
+        let meant =
+            Server::start(Some(&parties.owner), move |request| match support::guarded(request) {
+                answer if answer.starts_with("HTTP/1.1 200") => {
+                    head("307 Temporary Redirect", &location)
+                }
+                challenge => challenge,
+            });
         let weak = "insecure-skip-verify = true\nplain-http = true\n";
         // Its name without a port, which would hold for all of them.
-        let host = format!(
-            "{}[registries.\"localhost\"]\n{weak}",
-            parties.trusting(storage.port, weak)
-        );
+        let host =
+            format!("{}[registries.\"localhost\"]\n{weak}", parties.trusting(storage.port, weak));
         let host = if storage.port == good.port { "" } else { &host };
         for documents in parties.by_either(meant.port, CAS_BY_REFERENCE, host) {
             let pulled = parties.pull(each(&documents), meant.port, meant.port);
@@ -360,10 +327,7 @@ fn the_registrys_own_name_in_clear_is_told_nothing() {
     let meant = Server::start(Some(&parties.owner), move |_| {
         let port: &u16 = port.get().unwrap();
         let realm = format!("http://localhost:{port}/token");
-        head(
-            "401 Unauthorized",
-            &format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\n"),
-        )
+        head("401 Unauthorized", &format!("WWW-Authenticate: Bearer realm=\"{realm}\"\r\n"))
     });
     own.set(meant.port).unwrap();
     let weak = "plain-http = true\ninsecure-skip-verify = true\n";
@@ -371,10 +335,7 @@ fn the_registrys_own_name_in_clear_is_told_nothing() {
     for documents in parties.by_either(meant.port, &format!("{CAS_BY_REFERENCE}{weak}"), &host) {
         let error = parties.pull(each(&documents), meant.port, meant.port);
         let error = error.unwrap_err();
-        assert!(
-            matches!(error, Error::Route(pull_route::Error::Realm { .. })),
-            "{error}"
-        );
+        assert!(matches!(error, Error::Route(pull_route::Error::Realm { .. })), "{error}");
     }
     assert_innocent(&meant.transcript());
 }

@@ -32,10 +32,7 @@ fn content(range: Range<usize>) -> String {
 }
 
 fn range(request: &Request) -> Option<Range<usize>> {
-    let (from, last) = request
-        .header("range")?
-        .strip_prefix("bytes=")?
-        .split_once('-')?;
+    let (from, last) = request.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
     let until = last.parse().map_or(SIZE, |last: usize| last + 1);
     Some(from.parse().unwrap()..until)
 }
@@ -74,19 +71,13 @@ fn fetch_with(document: &str, port: u16, patience: &Patience) -> Result<String, 
         let leave = Arc::new(Semaphore::new(1));
         assert!(registry.is_far());
         let permit = leave.clone().try_acquire_owned().ok();
-        let mut blob = registry
-            .blob_in_parts(&digest(), SIZE as u64, permit)
-            .await?;
+        let mut blob = registry.blob_in_parts(&digest(), SIZE as u64, permit).await?;
         let mut bytes = Vec::new();
         while let Some(chunk) = blob.next().await? {
             assert!(!chunk.is_empty() && chunk.len() <= 512 << 10);
             bytes.extend_from_slice(&chunk);
         }
-        assert_eq!(
-            leave.available_permits(),
-            1,
-            "leave that nobody needs any more"
-        );
+        assert_eq!(leave.available_permits(), 1, "leave that nobody needs any more");
         Ok(String::from_utf8(bytes).unwrap())
     })
 }
@@ -94,13 +85,9 @@ fn fetch_with(document: &str, port: u16, patience: &Patience) -> Result<String, 
 /// The ranges of all requests for the blob, without those that look for TLS.
 fn ranges(server: &Server) -> Vec<String> {
     let requests = server.requests();
-    let blobs = requests
-        .iter()
-        .filter(|request| !request.contains("/manifests/"));
+    let blobs = requests.iter().filter(|request| !request.contains("/manifests/"));
     let blobs = blobs.filter(|request| request.starts_with("GET "));
-    blobs
-        .map(|request| request.header("range").unwrap_or_default().to_owned())
-        .collect()
+    blobs.map(|request| request.header("range").unwrap_or_default().to_owned()).collect()
 }
 
 /// A registry that is far away, without TLS.
@@ -149,10 +136,7 @@ fn a_server_without_parts_is_asked_as_ever() {
             (Some(_), Some(refusal)) => refusal.clone(),
             _ => whole(),
         });
-        assert!(
-            fetch(&plain(server.port), server.port).unwrap() == content(0..SIZE),
-            "{shown}"
-        );
+        assert!(fetch(&plain(server.port), server.port).unwrap() == content(0..SIZE), "{shown}");
         assert_eq!(ranges(&server).len(), requests, "{shown}");
     }
 }
@@ -178,10 +162,7 @@ fn what_is_left_of_odd_parts_comes_as_one_stream() {
             Some(range) if range == wanted => odd.clone(),
             _ => served(request),
         });
-        assert!(
-            fetch(&plain(server.port), server.port).unwrap() == content(0..SIZE),
-            "{shown}"
-        );
+        assert!(fetch(&plain(server.port), server.port).unwrap() == content(0..SIZE), "{shown}");
         let rest = format!("bytes={}-", sixth.start);
         assert!(ranges(&server).contains(&rest), "{shown}");
     }
@@ -192,17 +173,13 @@ fn what_is_left_of_odd_parts_comes_as_one_stream() {
 #[test]
 fn parts_that_are_too_slow_are_given_up() {
     let server = far(|request| match range(request) {
-        Some(range) if range.start > 0 && range.end < SIZE => format!(
-            "{}{SILENCE}",
-            part(&range, range.len()) + &content(range.start..range.end - 1)
-        ),
+        Some(range) if range.start > 0 && range.end < SIZE => {
+            format!("{}{SILENCE}", part(&range, range.len()) + &content(range.start..range.end - 1))
+        }
         _ => served(request),
     });
-    let patience = Patience {
-        slow_start: Duration::from_secs(5),
-        slowest_rate: 4 << 20,
-        ..hasty()
-    };
+    let patience =
+        Patience { slow_start: Duration::from_secs(5), slowest_rate: 4 << 20, ..hasty() };
     let fetched = fetch_with(&plain(server.port), server.port, &patience).unwrap();
     assert!(fetched == content(0..SIZE));
     assert!(ranges(&server).contains(&"bytes=524288-".to_owned()));
@@ -213,10 +190,7 @@ fn parts_that_are_too_slow_are_given_up() {
 fn a_refused_blob_is_refused_once() {
     let server = far(|_| head("404 Not Found", ""));
     let refused = text(&fetch(&plain(server.port), server.port).unwrap_err());
-    assert!(
-        refused.contains("not there, or the account may not see"),
-        "{refused}"
-    );
+    assert!(refused.contains("not there, or the account may not see"), "{refused}");
     assert_eq!(ranges(&server).len(), 2, "once in parts, once as ever");
 }
 
@@ -240,10 +214,7 @@ fn parts_come_from_where_the_registry_sends_the_puller() {
             sleep(FAR);
             let sent = request.header("authorization").unwrap_or_default();
             if !sent.starts_with("Basic ") {
-                return head(
-                    "401 Unauthorized",
-                    "WWW-Authenticate: Basic realm=\"test\"\r\n",
-                );
+                return head("401 Unauthorized", "WWW-Authenticate: Basic realm=\"test\"\r\n");
             }
             if request.contains("/manifests/") {
                 return test_http::ok("{}");
@@ -255,18 +226,9 @@ fn parts_come_from_where_the_registry_sends_the_puller() {
         let document = entry("localhost", USER, PASSWORD, authority.certificate());
         assert!(fetch(&document, registry.port).unwrap() == content(0..SIZE));
         let asked = ranges(&registry).len();
-        assert_eq!(
-            asked,
-            if expires { 2 } else { 1 },
-            "{:?}",
-            ranges(&registry)
-        );
+        assert_eq!(asked, if expires { 2 } else { 1 }, "{:?}", ranges(&registry));
         assert!(ranges(&storage).len() >= 13 || expires);
         let requests = storage.requests();
-        assert!(
-            requests
-                .iter()
-                .all(|request| request.header("authorization").is_none())
-        );
+        assert!(requests.iter().all(|request| request.header("authorization").is_none()));
     }
 }

@@ -17,12 +17,7 @@ const PROXY_PASSWORD: &str = "proxypass";
 
 /// For a proxy that opens ways to these ports, or to all.
 const fn rules(ports: &'static [u16]) -> Rules<'static> {
-    Rules {
-        username: PROXY_USER,
-        password: PROXY_PASSWORD,
-        names: &["registry.corp"],
-        ports,
-    }
+    Rules { username: PROXY_USER, password: PROXY_PASSWORD, names: &["registry.corp"], ports }
 }
 
 /// A registry called `registry.corp`, which is nowhere but where a proxy says.
@@ -45,16 +40,8 @@ impl Site {
 
     /// Fetches under `[extra-env]` and more entries.
     fn fetch(&self, environment: &str, more: &str) -> Result<(), String> {
-        let entry = entry(
-            "registry.corp",
-            USER,
-            PASSWORD,
-            self.authority.certificate(),
-        );
-        fetch(
-            &format!("[extra-env]\n{environment}\n{entry}{more}"),
-            self.registry.port,
-        )
+        let entry = entry("registry.corp", USER, PASSWORD, self.authority.certificate());
+        fetch(&format!("[extra-env]\n{environment}\n{entry}{more}"), self.registry.port)
     }
 
     /// The same, through a proxy with the right user.
@@ -66,15 +53,9 @@ impl Site {
 
 fn fetch(document: &str, port: u16) -> Result<(), String> {
     run(async {
-        let patience = Patience {
-            attempts: Some(2),
-            ..hasty()
-        };
+        let patience = Patience { attempts: Some(2), ..hasty() };
         let registry = open(document, &format!("registry.corp:{port}"), &patience).unwrap();
-        let fetched = registry
-            .manifest(&digest())
-            .await
-            .map_err(|error| text(&error))?;
+        let fetched = registry.manifest(&digest()).await.map_err(|error| text(&error))?;
         assert!(fetched.verify(&digest(), None).is_ok());
         Ok(())
     })
@@ -89,17 +70,10 @@ fn privileged_a_proxy_opens_a_way() {
     let site = Site::start();
     let proxy = Proxy::tinyproxy(&site.scratch, &rules(&[])).unwrap();
     let host = format!("127.0.0.1:{}", proxy.port());
-    assert!(
-        site.fetch("", "")
-            .unwrap_err()
-            .contains("cannot reach registry.corp:")
-    );
+    assert!(site.fetch("", "").unwrap_err().contains("cannot reach registry.corp:"));
     site.through("HTTPS_PROXY", "http", &host, "").unwrap();
     assert_eq!(
-        site.through("HTTP_PROXY", "http", &host, "")
-            .unwrap_err()
-            .matches("proxy")
-            .count(),
+        site.through("HTTP_PROXY", "http", &host, "").unwrap_err().matches("proxy").count(),
         0
     );
 
@@ -118,17 +92,10 @@ fn privileged_a_proxy_opens_a_way() {
     }
     let strict = Proxy::tinyproxy(&site.scratch, &rules(&[443])).unwrap();
     let closed = format!("127.0.0.1:{}", strict.port());
-    let error = site
-        .through("HTTPS_PROXY", "http", &closed, "")
-        .unwrap_err();
-    assert!(
-        error.contains("the proxy does not open a way there"),
-        "{error}"
-    );
+    let error = site.through("HTTPS_PROXY", "http", &closed, "").unwrap_err();
+    assert!(error.contains("the proxy does not open a way there"), "{error}");
     drop(strict);
-    let error = site
-        .through("HTTPS_PROXY", "http", &closed, "")
-        .unwrap_err();
+    let error = site.through("HTTPS_PROXY", "http", &closed, "").unwrap_err();
     assert!(
         error.contains("2 attempts: ") && error.contains("the proxy itself does not answer: "),
         "{error}"
@@ -146,10 +113,7 @@ fn privileged_a_proxy_opens_a_way() {
     fetch(&document("HTTP_PROXY", &known), plain.port).unwrap();
     assert!(fetch(&document("HTTPS_PROXY", &known), plain.port).is_err());
     let error = fetch(&document("HTTP_PROXY", ""), plain.port).unwrap_err();
-    assert!(
-        error.contains("the proxy wants other credentials (407"),
-        "{error}"
-    );
+    assert!(error.contains("the proxy wants other credentials (407"), "{error}");
 }
 
 #[test]
@@ -171,12 +135,8 @@ fn privileged_a_proxy_over_tls_is_verified() {
     // By its own entry, if it has one; and that the registry's certificate goes unchecked does not
     // concern it.
     let other = Authority::new("another").unwrap();
-    let front = Proxy::tls_front(
-        &site.scratch,
-        &other.sign(&["localhost"]).unwrap(),
-        proxy.port(),
-    )
-    .unwrap();
+    let front = Proxy::tls_front(&site.scratch, &other.sign(&["localhost"]).unwrap(), proxy.port())
+        .unwrap();
     let host = format!("localhost:{}", front.port());
     let error = site.through("HTTPS_PROXY", "https", &host, "").unwrap_err();
     for words in [
@@ -194,9 +154,7 @@ fn privileged_a_proxy_over_tls_is_verified() {
         site.registry.port,
         site.authority.certificate()
     );
-    let error = site
-        .through("HTTPS_PROXY", "https", &host, &skip)
-        .unwrap_err();
+    let error = site.through("HTTPS_PROXY", "https", &host, &skip).unwrap_err();
     assert!(error.contains("the certificate of the proxy"), "{error}");
     let own = entry(&host, "unused", "unused", other.certificate());
     site.through("HTTPS_PROXY", "https", &host, &own).unwrap();
@@ -213,12 +171,8 @@ fn privileged_socks_resolves_names() {
     for scheme in ["socks5", "socks5h"] {
         site.through("HTTPS_PROXY", scheme, &host, "").unwrap();
     }
-    let error = site
-        .fetch(
-            &format!("HTTPS_PROXY = \"socks5://{PROXY_USER}:x@{host}\""),
-            "",
-        )
-        .unwrap_err();
+    let error =
+        site.fetch(&format!("HTTPS_PROXY = \"socks5://{PROXY_USER}:x@{host}\""), "").unwrap_err();
     assert!(
         error.contains(&format!(
             "through the proxy socks5h://[redacted]@{host} of [extra-env]: the proxy "
@@ -226,11 +180,6 @@ fn privileged_socks_resolves_names() {
         "{error}"
     );
     drop(proxy);
-    let error = site
-        .through("HTTPS_PROXY", "socks5", &host, "")
-        .unwrap_err();
-    assert!(
-        error.contains("the proxy itself does not answer"),
-        "{error}"
-    );
+    let error = site.through("HTTPS_PROXY", "socks5", &host, "").unwrap_err();
+    assert!(error.contains("the proxy itself does not answer"), "{error}");
 }

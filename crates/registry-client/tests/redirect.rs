@@ -23,10 +23,7 @@ fn refusal(document: &str, port: u16) -> String {
 fn credentials_do_not_follow_a_redirect_to_another_host() {
     let authority = Authority::new("test").unwrap();
     let other = Server::start(Some(&authority), |_| ok(CONTENT));
-    let location = format!(
-        "Location: https://localhost:{}/signed?secret=1\r\n",
-        other.port
-    );
+    let location = format!("Location: https://localhost:{}/signed?secret=1\r\n", other.port);
     let registry = Server::start(Some(&authority), move |request| match guarded(request) {
         answer if answer.starts_with("HTTP/1.1 200") => head("307 Temporary Redirect", &location),
         challenge => challenge,
@@ -74,21 +71,14 @@ fn bad_redirects_are_refused() {
         ("ftp://localhost/", "no HTTP address"),
         ("https://user:password@localhost/", "a password in it"),
         ("", "redirects more than 10 times"),
-        (
-            "https://169.254.169.254/latest",
-            "169.254.169.254, an address that only the guest",
-        ),
+        ("https://169.254.169.254/latest", "169.254.169.254, an address that only the guest"),
         ("https://[fe80::1]/", "an address that only the guest"),
         ("//metadata.google.internal/", "only the guest or its cloud"),
     ] {
         let location = format!("Location: {location}\r\n");
         let registry = Server::start(Some(&authority), move |_| head("302 Found", &location));
-        let document = entry(
-            &format!("localhost:{}", registry.port),
-            USER,
-            PASSWORD,
-            authority.certificate(),
-        );
+        let document =
+            entry(&format!("localhost:{}", registry.port), USER, PASSWORD, authority.certificate());
         let text = refusal(&document, registry.port);
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -100,9 +90,8 @@ fn a_challenge_of_another_host_gets_nothing() {
     let authority = Authority::new("test").unwrap();
     let other = Server::start(Some(&authority), guarded);
     let location = format!("Location: https://localhost:{}/\r\n", other.port);
-    let registry = Server::start(Some(&authority), move |_| {
-        head("307 Temporary Redirect", &location)
-    });
+    let registry =
+        Server::start(Some(&authority), move |_| head("307 Temporary Redirect", &location));
     let document = entry("localhost", USER, PASSWORD, authority.certificate());
     let text = refusal(&document, registry.port);
     assert!(text.contains("401 Unauthorized"), "{text}");

@@ -41,9 +41,7 @@ fn rest(from: usize, to: usize, total: &str) -> String {
 /// The first line and the range of each request that speaks HTTP.
 fn ranges(server: &Server) -> Vec<String> {
     let requests = server.requests();
-    let http = requests
-        .iter()
-        .filter(|request| request.starts_with("GET "));
+    let http = requests.iter().filter(|request| request.starts_with("GET "));
     let range = |request: &Request| request.header("range").unwrap_or_default().to_owned();
     http.map(range).collect()
 }
@@ -51,11 +49,7 @@ fn ranges(server: &Server) -> Vec<String> {
 #[test]
 fn what_can_get_better_is_asked_for_again() {
     for status in ["408 a", "429 a", "500 a", "502 a", "503 a", "504 a"] {
-        let server = answers(&[
-            head(status, ""),
-            head(status, "Retry-After: 0\r\n"),
-            ok(CONTENT),
-        ]);
+        let server = answers(&[head(status, ""), head(status, "Retry-After: 0\r\n"), ok(CONTENT)]);
         let document = plain(server.port);
         assert_eq!(
             fetch(&document, server.port, &hasty()).unwrap(),
@@ -75,18 +69,13 @@ fn what_can_get_better_is_asked_for_again() {
         // The end of an answer that has none is not waited for at the first request, which looks
         // for TLS.
         let document = plain(server.port);
-        assert!(
-            fetch(&document, server.port, &impatient()).is_ok(),
-            "{broken:?}"
-        );
+        assert!(fetch(&document, server.port, &impatient()).is_ok(), "{broken:?}");
     }
 }
 
 #[test]
 fn what_stays_the_same_is_not() {
-    for status in [
-        "400 a", "403 a", "404 a", "405 a", "418 a", "501 a", "505 a", "204 a",
-    ] {
+    for status in ["400 a", "403 a", "404 a", "405 a", "418 a", "501 a", "505 a", "204 a"] {
         let server = answers(&[head(status, ""), ok(CONTENT)]);
         let error = fetch(&plain(server.port), server.port, &hasty()).unwrap_err();
         assert!(text(&error).contains(&status[..3]), "{error}");
@@ -102,12 +91,7 @@ fn each_failure_is_told_once() {
     let error = fetch(&plain(server.port), server.port, &hasty()).unwrap_err();
     let text = text(&error);
     assert!(text.starts_with("5 attempts: localhost:"), "{text}");
-    for (words, count) in [
-        ("answers 500", 1),
-        ("answers 503", 1),
-        ("(4 times)", 1),
-        (";", 1),
-    ] {
+    for (words, count) in [("answers 500", 1), ("answers 503", 1), ("(4 times)", 1), (";", 1)] {
         assert_eq!(text.matches(words).count(), count, "{words}: {text}");
     }
 }
@@ -117,10 +101,7 @@ fn the_servers_time_is_kept_to_within_the_budget() {
     let server = answers(&[head("429 a", "Retry-After: 3600\r\n"), ok(CONTENT)]);
     let error = fetch(&plain(server.port), server.port, &hasty()).unwrap_err();
     let text = text(&error);
-    assert!(
-        text.ends_with("; it asks to be tried again in 3600 s"),
-        "{text}"
-    );
+    assert!(text.ends_with("; it asks to be tried again in 3600 s"), "{text}");
     assert!(error.is_source_down());
     assert_eq!(ranges(&server).len(), 1);
 }
@@ -133,10 +114,8 @@ fn a_hanging_source_does_not_eat_the_time_of_the_next() {
         plain(server.port),
         server.port
     );
-    let patience = Patience {
-        budget_before_fallback: Duration::from_millis(200),
-        ..Patience::default()
-    };
+    let patience =
+        Patience { budget_before_fallback: Duration::from_millis(200), ..Patience::default() };
     let error = fetch(&document, server.port, &patience).unwrap_err();
     assert!(
         text(&error).contains("no manifest within the 0.2 s that this source is given"),
@@ -154,11 +133,7 @@ fn a_cut_blob_is_taken_up_again() {
         ("unknown total", cut(5), rest(5, 21, "*")),
         ("ignored", cut(5), ok(CONTENT)),
         ("stalled", format!("{}{SILENCE}", cut(7)), rest(7, 21, &all)),
-        (
-            "no length",
-            format!("HTTP/1.1 200 OK\r\n\r\n{}", &CONTENT[..9]),
-            rest(9, 21, &all),
-        ),
+        ("no length", format!("HTTP/1.1 200 OK\r\n\r\n{}", &CONTENT[..9]), rest(9, 21, &all)),
         (
             "chunks without an end",
             format!(
@@ -169,31 +144,16 @@ fn a_cut_blob_is_taken_up_again() {
         ),
     ] {
         let patience = match story {
-            "stalled" => Patience {
-                stall: Duration::from_secs(2),
-                ..hasty()
-            },
+            "stalled" => Patience { stall: Duration::from_secs(2), ..hasty() },
             _ => hasty(),
         };
         let server = answers(&[first, then]);
         let content = blob(&plain(server.port), server.port, SIZE, &patience);
-        assert_eq!(
-            content.unwrap_or_else(|error| panic!("{story}: {error}")),
-            CONTENT,
-            "{story}"
-        );
+        assert_eq!(content.unwrap_or_else(|error| panic!("{story}: {error}")), CONTENT, "{story}");
         assert_eq!(ranges(&server).len(), 2, "{story}");
     }
-    let server = answers(&[
-        cut(5),
-        rest(5, 8, &all),
-        rest(8, 20, &all),
-        rest(20, 21, &all),
-    ]);
-    assert_eq!(
-        blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap(),
-        CONTENT
-    );
+    let server = answers(&[cut(5), rest(5, 8, &all), rest(8, 20, &all), rest(20, 21, &all)]);
+    assert_eq!(blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap(), CONTENT);
     assert_eq!(ranges(&server), ["", "bytes=5-", "bytes=8-", "bytes=20-"]);
 }
 
@@ -222,18 +182,9 @@ fn a_liar_about_ranges_is_asked_for_the_whole() {
 #[test]
 fn a_blob_is_never_longer_than_described() {
     for (answer, words) in [
-        (
-            ok(&format!("{CONTENT}!")),
-            "announces another number of bytes of a blob that has 21",
-        ),
-        (
-            ok("short"),
-            "announces another number of bytes of a blob that has 21",
-        ),
-        (
-            format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}!"),
-            "sends more bytes of a blob that has 21",
-        ),
+        (ok(&format!("{CONTENT}!")), "announces another number of bytes of a blob that has 21"),
+        (ok("short"), "announces another number of bytes of a blob that has 21"),
+        (format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}!"), "sends more bytes of a blob that has 21"),
     ] {
         let server = answers(&[answer]);
         let error = blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap_err();
@@ -244,30 +195,21 @@ fn a_blob_is_never_longer_than_described() {
     // All the bytes and no end: they may be right.
     let endless = format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}{SILENCE}");
     let server = answers(&[endless]);
-    assert_eq!(
-        blob(&plain(server.port), server.port, SIZE, &impatient()).unwrap(),
-        CONTENT
-    );
+    assert_eq!(blob(&plain(server.port), server.port, SIZE, &impatient()).unwrap(), CONTENT);
 }
 
 #[test]
 fn a_blob_that_never_gets_further_is_given_up() {
     let server = answers(&[cut(5), cut(5)]);
     let error = blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap_err();
-    assert!(
-        text(&error).starts_with("5 attempts: the transfer from localhost:"),
-        "{error}"
-    );
+    assert!(text(&error).starts_with("5 attempts: the transfer from localhost:"), "{error}");
     assert!(!error.is_source_down());
     assert_eq!(ranges(&server).len(), 5);
 
     // One byte at a time is progress, but not for ever.
     let steps: Vec<_> = (1..20).map(|at| rest(at, at + 1, "21")).collect();
     let server = answers(&[&[cut(1)], &steps[..]].concat());
-    let patience = Patience {
-        resumptions: 6,
-        ..hasty()
-    };
+    let patience = Patience { resumptions: 6, ..hasty() };
     let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
     assert!(text(&error).starts_with("7 attempts: "), "{error}");
 }
@@ -281,10 +223,7 @@ fn a_drip_is_too_slow() {
         ..Patience::default()
     };
     let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
-    assert!(
-        text(&error).contains("is too slow: 21 bytes take longer than 2 s"),
-        "{error}"
-    );
+    assert!(text(&error).contains("is too slow: 21 bytes take longer than 2 s"), "{error}");
 }
 
 /// A mirror with a registry behind it, as one document.
@@ -316,25 +255,16 @@ fn a_drip_does_not_eat_the_time_of_the_next() {
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{CONTENT}{SILENCE}",
         1 << 30
     )]);
-    let patience = Patience {
-        slow_start: Duration::from_secs(2),
-        ..Patience::default()
-    };
+    let patience = Patience { slow_start: Duration::from_secs(2), ..Patience::default() };
     let error = blob(&plain(server.port), server.port, 1 << 30, &patience).unwrap_err();
-    assert!(
-        text(&error).contains("is too slow: 1073741824 bytes take longer than 2 s"),
-        "{error}"
-    );
+    assert!(text(&error).contains("is too slow: 1073741824 bytes take longer than 2 s"), "{error}");
 }
 
 #[test]
 fn a_second_late_blob_is_enough() {
     let server = answers(&[format!("{}{SILENCE}", cut(5))]);
-    let patience = Patience {
-        attempts: Some(1),
-        stall: Duration::from_secs(1),
-        ..Patience::default()
-    };
+    let patience =
+        Patience { attempts: Some(1), stall: Duration::from_secs(1), ..Patience::default() };
     let lose = |document: &str| {
         support::run(async {
             let host = format!("localhost:{}", server.port);
@@ -349,10 +279,7 @@ fn a_second_late_blob_is_enough() {
         })
     };
     let errors = lose(&mirror(&server));
-    let down: Vec<_> = errors
-        .iter()
-        .map(registry_client::Error::is_source_down)
-        .collect();
+    let down: Vec<_> = errors.iter().map(registry_client::Error::is_source_down).collect();
     assert_eq!(down, [false, true]);
     assert!(text(&errors[1]).contains("stood still"), "{}", errors[1]);
     // Without another source there is nobody to be asked instead.

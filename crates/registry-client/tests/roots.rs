@@ -115,10 +115,7 @@ fn an_expired_authority_on_the_way_is_refused() {
     for more in ["", "ca-dates = false\n"] {
         let error = refusal(&server, &root.certificate, more).unwrap();
         assert!(error.contains("it has expired"), "{error}");
-        assert!(
-            error.contains("the certificate of an authority on the way"),
-            "{error}"
-        );
+        assert!(error.contains("the certificate of an authority on the way"), "{error}");
         assert!(error.contains("\"CN=between\""), "{error}");
     }
 }
@@ -148,12 +145,7 @@ fn a_pinned_certificate_of_a_server_may_be_an_authoritys() {
         ("other.corp", (-1, 1), None, Some("it is for other names")),
         ("localhost", (-9, -2), None, Some("which ended on")),
         ("localhost", (2, 9), None, Some("which begins on")),
-        (
-            "localhost",
-            (-1, 1),
-            client_auth,
-            Some("it is not for servers"),
-        ),
+        ("localhost", (-1, 1), client_auth, Some("it is not for servers")),
     ] {
         let (certificate, key) = self_signed(name, days, usage);
         let server = serve(&certificate, "", key);
@@ -184,9 +176,7 @@ fn what_openssl_makes_is_accepted_where_it_is_pinned() {
     let scratch = Scratch::new().unwrap();
     let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| scratch.path().join(name));
     let made = Command::new("openssl")
-        .args([
-            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x",
-        ])
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x"])
         .args(["-addext", "subjectAltName=DNS:localhost"])
         .arg("-keyout")
         .arg(&key)

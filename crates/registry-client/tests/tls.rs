@@ -23,10 +23,7 @@ struct OpenSsl {
 impl OpenSsl {
     fn start(scratch: &Scratch, authority: &Authority, arguments: &[&str]) -> Self {
         // Who sends no name, or another one, gets a certificate that nobody trusts.
-        let unnamed = Authority::new("unnamed")
-            .unwrap()
-            .sign(&["other.corp"])
-            .unwrap();
+        let unnamed = Authority::new("unnamed").unwrap().sign(&["other.corp"]).unwrap();
         let named = authority.sign(&["localhost"]).unwrap();
         let path = |name: &str, text: &str| scratch.write(name, text).unwrap();
         let files = [
@@ -52,10 +49,7 @@ impl OpenSsl {
             command.arg(option).arg(path);
         });
         let silent = command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Self {
-            process: silent.spawn().unwrap(),
-            port,
-        };
+        let mut server = Self { process: silent.spawn().unwrap(), port };
         let deadline = Instant::now() + Duration::from_secs(60);
         while server.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
@@ -96,11 +90,7 @@ fn both_versions_of_tls_and_the_name_are_sent() {
         let error = server.ask(&authority, "127.0.0.1").unwrap_err();
         assert!(error.contains("certificate of 127.0.0.1"), "{error}");
     }
-    let old = OpenSsl::start(
-        &scratch,
-        &authority,
-        &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"],
-    );
+    let old = OpenSsl::start(&scratch, &authority, &["-tls1_1", "-cipher", "ALL:@SECLEVEL=0"]);
     let error = old.ask(&authority, "localhost").unwrap_err();
     assert!(error.contains("cannot reach localhost"), "{error}");
 }
@@ -112,11 +102,7 @@ fn http2_is_spoken_where_nothing_else_is() {
         let identity = authority.sign(&["localhost"]).unwrap();
         let mut content = Content::default();
         content.add_manifest(CONTENT.into());
-        let tls = Tls {
-            identity: &identity,
-            name: "localhost",
-            http,
-        };
+        let tls = Tls { identity: &identity, name: "localhost", http };
         let registry = FaultRegistry::start(content, Script::new(), Some(&tls)).unwrap();
         let document = entry("localhost", USER, PASSWORD, authority.certificate());
         let fetched = fetch(&document, registry.address().port(), &hasty());
@@ -140,10 +126,7 @@ fn http2_is_spoken_where_nothing_else_is() {
 
 #[test]
 fn a_wrong_certificate_is_described() {
-    let (known, unknown) = (
-        Authority::new("known").unwrap(),
-        Authority::new("unknown").unwrap(),
-    );
+    let (known, unknown) = (Authority::new("known").unwrap(), Authority::new("unknown").unwrap());
     let server = Server::start(Some(&unknown), |_| ok(CONTENT));
     let host = format!("localhost:{}", server.port);
     let refusal = |document: &str, host: &str| {
@@ -152,10 +135,7 @@ fn a_wrong_certificate_is_described() {
             text(&registry.tag("latest").await.err().unwrap())
         })
     };
-    let error = refusal(
-        &entry("localhost", USER, PASSWORD, known.certificate()),
-        &host,
-    );
+    let error = refusal(&entry("localhost", USER, PASSWORD, known.certificate()), &host);
     for words in [
         format!(
             "the certificate of {host} is not trusted: it was issued by an unknown \
@@ -178,9 +158,6 @@ fn a_wrong_certificate_is_described() {
         "{error}"
     );
     let error = refusal("", &host);
-    assert!(
-        error.contains("trusted roots: the web's public roots: no entry of"),
-        "{error}"
-    );
+    assert!(error.contains("trusted roots: the web's public roots: no entry of"), "{error}");
     assert!(server.requests().is_empty());
 }

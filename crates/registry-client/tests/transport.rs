@@ -86,10 +86,8 @@ fn plain_http_concerns_one_host() {
     let authority = Authority::new("test").unwrap();
     let plain = Server::start(None, |_| ok("{\"token\":\"t\"}"));
     let location = format!("Location: http://localhost:{}/\r\n", plain.port);
-    let realm = format!(
-        "WWW-Authenticate: Bearer realm=\"http://localhost:{}/token\"\r\n",
-        plain.port
-    );
+    let realm =
+        format!("WWW-Authenticate: Bearer realm=\"http://localhost:{}/token\"\r\n", plain.port);
     for (status, header, expected) in [
         ("302 Found", location, "only to be asked over plain HTTP"),
         ("401 Unauthorized", realm, "not asked over plain HTTP"),
@@ -107,18 +105,11 @@ fn plain_http_concerns_one_host() {
 fn a_token_server_must_be_verified() {
     let authority = Authority::new("test").unwrap();
     let plain = Server::start(None, |_| ok("{\"token\":\"t\"}"));
-    let unknown = Server::start(Some(&Authority::new("unknown").unwrap()), |_| {
-        ok("{\"token\":\"t\"}")
-    });
+    let unknown =
+        Server::start(Some(&Authority::new("unknown").unwrap()), |_| ok("{\"token\":\"t\"}"));
     let realms = [
-        (
-            format!("http://localhost:{}/token", plain.port),
-            "not asked over plain HTTP",
-        ),
-        (
-            format!("https://localhost:{}/token", unknown.port),
-            "leaves its certificate unchecked",
-        ),
+        (format!("http://localhost:{}/token", plain.port), "not asked over plain HTTP"),
+        (format!("https://localhost:{}/token", unknown.port), "leaves its certificate unchecked"),
         (
             format!("https://user:{PASSWORD}@localhost/token").replace(' ', "%20"),
             "a password in its address",
@@ -127,17 +118,11 @@ fn a_token_server_must_be_verified() {
     ];
     for (realm, expected) in realms {
         let challenge = format!("WWW-Authenticate: Bearer realm=\"{realm}\",service=\"x\"\r\n");
-        let registry = Server::start(Some(&authority), move |_| {
-            head("401 Unauthorized", &challenge)
-        });
+        let registry =
+            Server::start(Some(&authority), move |_| head("401 Unauthorized", &challenge));
         let document = format!(
             "{}[registries.\"localhost:{}\"]\ninsecure-skip-verify = true\n",
-            entry(
-                &format!("localhost:{}", registry.port),
-                USER,
-                PASSWORD,
-                authority.certificate()
-            ),
+            entry(&format!("localhost:{}", registry.port), USER, PASSWORD, authority.certificate()),
             unknown.port,
         );
         let text = refusal(&document, registry.port);
@@ -157,21 +142,10 @@ fn plain_http_is_asked_only_where_allowed() {
     let registry = Server::start(None, guarded);
     let text = refusal(&login, registry.port);
     assert!(text.contains("it does not speak TLS"), "{text}");
-    assert!(
-        registry
-            .requests()
-            .iter()
-            .all(|request| !request.starts_with("GET "))
-    );
+    assert!(registry.requests().iter().all(|request| !request.starts_with("GET ")));
 
-    let text = refusal(
-        &format!("{login}insecure-skip-verify = true\n"),
-        registry.port,
-    );
-    assert!(
-        text.contains("sent that way only with \"plain-http = true\""),
-        "{text}"
-    );
+    let text = refusal(&format!("{login}insecure-skip-verify = true\n"), registry.port);
+    assert!(text.contains("sent that way only with \"plain-http = true\""), "{text}");
     assert!(!has_credentials(&registry));
 
     assert!(fetch(&format!("{login}plain-http = true\n"), registry.port).is_ok());
@@ -197,10 +171,7 @@ fn a_host_without_tls_is_remembered_for_those_who_allow_it() {
     let known = Arc::new(PlainHosts::default());
     let asked = |key: &str| {
         let before = registry.requests().len();
-        let document = format!(
-            "[registries.\"localhost:{}\"]\n{key} = true\n",
-            registry.port
-        );
+        let document = format!("[registries.\"localhost:{}\"]\n{key} = true\n", registry.port);
         let host = format!("localhost:{}", registry.port);
         support::run(async {
             let source = support::open(&document, &host, &once()).unwrap();
@@ -226,19 +197,15 @@ fn a_redirect_is_no_reason_for_plain_http() {
     let closed = Port::reserve().unwrap();
     let other = format!("localhost:{}", closed.number());
     let location = format!("Location: https://{other}/\r\n");
-    let registry = Server::start(Some(&authority), move |_| {
-        head("307 Temporary Redirect", &location)
-    });
+    let registry =
+        Server::start(Some(&authority), move |_| head("307 Temporary Redirect", &location));
     let name = format!("localhost:{}", registry.port);
     let document = format!(
         "[registries.\"{name}\"]\nplain-http = true\nca-certs = \"\"\"\n{}\"\"\"\n",
         authority.certificate()
     );
     let text = refusal(&document, registry.port);
-    assert!(
-        text.starts_with(&format!("cannot reach {other}: ")),
-        "{text}"
-    );
+    assert!(text.starts_with(&format!("cannot reach {other}: ")), "{text}");
     assert!(!text.contains("plain"), "{text}");
 }
 
@@ -246,33 +213,22 @@ fn a_redirect_is_no_reason_for_plain_http() {
 fn both_ways_that_failed_are_told() {
     let registry = Server::start(None, |_| "nonsense\r\n\r\n".to_owned());
     let text = refusal(&support::plain(registry.port), registry.port);
-    for words in [
-        "what answers there is no HTTP",
-        "over TLS: ",
-        "it does not speak TLS",
-    ] {
+    for words in ["what answers there is no HTTP", "over TLS: ", "it does not speak TLS"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     // Where both say the same, it is said once.
     let closed = Port::reserve().unwrap();
     let text = refusal(&support::plain(closed.number()), closed.number());
-    assert!(
-        text.starts_with("cannot reach ") && !text.contains("over TLS"),
-        "{text}"
-    );
+    assert!(text.starts_with("cannot reach ") && !text.contains("over TLS"), "{text}");
 }
 
 #[test]
 fn an_unchecked_certificate_concerns_one_host() {
-    let (known, unknown) = (
-        Authority::new("known").unwrap(),
-        Authority::new("unknown").unwrap(),
-    );
+    let (known, unknown) = (Authority::new("known").unwrap(), Authority::new("unknown").unwrap());
     let other = Server::start(Some(&unknown), |_| ok(CONTENT));
     let location = format!("Location: https://localhost:{}/\r\n", other.port);
-    let registry = Server::start(Some(&unknown), move |_| {
-        head("307 Temporary Redirect", &location)
-    });
+    let registry =
+        Server::start(Some(&unknown), move |_| head("307 Temporary Redirect", &location));
     let skipping = |port: u16| {
         format!(
             "[registries.\"localhost:{port}\"]\ninsecure-skip-verify = true\nca-certs \
@@ -283,10 +239,7 @@ fn an_unchecked_certificate_concerns_one_host() {
     assert!(fetch(&skipping(other.port), other.port).is_ok());
     let text = refusal(&skipping(registry.port), registry.port);
     assert!(
-        text.contains(&format!(
-            "certificate of localhost:{} is not trusted",
-            other.port
-        )),
+        text.contains(&format!("certificate of localhost:{} is not trusted", other.port)),
         "{text}"
     );
     // Plain HTTP is no way around a certificate that is not trusted.
@@ -300,10 +253,8 @@ fn an_unchecked_certificate_concerns_one_host() {
 #[test]
 fn endless_and_broken_answers_end() {
     let authority = Authority::new("test").unwrap();
-    let large = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n{}",
-        "x".repeat(5_000_000)
-    );
+    let large =
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n{}", "x".repeat(5_000_000));
     let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(1000));
     for (answer, expected) in [
         (large, "more than 4194304 bytes of manifest"),
@@ -312,48 +263,31 @@ fn endless_and_broken_answers_end() {
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort".to_owned(),
             "broke off: the connection was closed",
         ),
-        (
-            "nonsense\r\n\r\n".to_owned(),
-            "what answers there is no HTTP",
-        ),
+        ("nonsense\r\n\r\n".to_owned(), "what answers there is no HTTP"),
         (head("500 Oops", ""), "out of order"),
         (head("403 Forbidden", ""), "may not read"),
         (head("401 Unauthorized", ""), "no way to authenticate"),
+        (head("401 Unauthorized", "WWW-Authenticate: Negotiate\r\n"), "negotiate"),
         (
-            head("401 Unauthorized", "WWW-Authenticate: Negotiate\r\n"),
-            "negotiate",
-        ),
-        (
-            head(
-                "401 Unauthorized",
-                &format!("WWW-Authenticate: {}\r\n", "x".repeat(10_000)),
-            ),
+            head("401 Unauthorized", &format!("WWW-Authenticate: {}\r\n", "x".repeat(10_000))),
             "xxx…",
         ),
         (
             head(
                 "401 Unauthorized",
-                &format!(
-                    "WWW-Authenticate: Bearer realm=\"https://{}/\"\r\n",
-                    "x".repeat(5_000)
-                ),
+                &format!("WWW-Authenticate: Bearer realm=\"https://{}/\"\r\n", "x".repeat(5_000)),
             ),
             "has a name longer than any host's",
         ),
         (
-            head(
-                "302 Found",
-                &format!("Location: https://{}/\r\n", "x".repeat(10_000)),
-            ),
+            head("302 Found", &format!("Location: https://{}/\r\n", "x".repeat(10_000))),
             "redirects to a host with a name longer than any",
         ),
         (head("204 No Content", ""), "no answer of a registry"),
     ] {
         let registry = Server::start(Some(&authority), move |_| answer.clone());
-        let text = refusal(
-            &entry("localhost", USER, PASSWORD, authority.certificate()),
-            registry.port,
-        );
+        let text =
+            refusal(&entry("localhost", USER, PASSWORD, authority.certificate()), registry.port);
         assert!(text.contains(expected), "{expected}: {text}");
         assert!(text.len() < 1000, "{expected}: {} bytes", text.len());
     }

@@ -31,10 +31,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Says why a test does not run. Where every test has to (`hack/test` sets
 /// `CONFIGDEV_REQUIRE_ALL`), that is a failure.
 pub fn skip(reason: &str) {
-    assert!(
-        std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "must not be skipped: {reason}"
-    );
+    assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "must not be skipped: {reason}");
     eprintln!("skipped: {reason}");
 }
 
@@ -58,11 +55,7 @@ pub fn example(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("this program");
     let path = own.ancestors().nth(2).expect("target/PROFILE");
     let path = path.join("examples").join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: cargo build --workspace --examples",
-        path.display()
-    );
+    assert!(path.exists(), "{} is missing: cargo build --workspace --examples", path.display());
     path
 }
 

@@ -35,10 +35,7 @@ impl Program {
     #[must_use]
     pub fn run_with(&self, arguments: &[&str], input: impl AsRef<[u8]>) -> Run {
         let mut command = self.command(arguments);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let _ = child.stdin.take().unwrap().write_all(input.as_ref());
         self.check(child.wait_with_output().unwrap(), &command)
@@ -129,10 +126,7 @@ impl Run {
     /// Requires that standard output ends so.
     #[track_caller]
     pub fn prints_last(&self, part: &str) -> &Self {
-        assert!(
-            self.stdout.ends_with(part),
-            "not at the end, {part:?}: {self:?}"
-        );
+        assert!(self.stdout.ends_with(part), "not at the end, {part:?}: {self:?}");
         self
     }
 

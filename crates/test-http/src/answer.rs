@@ -31,24 +31,16 @@ impl Answer {
     pub fn new(status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let lines = headers.iter();
-        let lines: String = lines
-            .map(|(name, value)| format!("{name}: {value}\r\n"))
-            .collect();
+        let lines: String = lines.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let mut bytes = start(&format!("{status} Answer"), &lines, body.len()).into_bytes();
         bytes.extend_from_slice(body);
-        Self {
-            bytes,
-            end: End::Close,
-        }
+        Self { bytes, end: End::Close }
     }
 
     /// The status in the first line; 0 where there is none.
     #[must_use]
     pub fn status(&self) -> u16 {
-        let digits = self
-            .bytes
-            .strip_prefix(b"HTTP/1.1 ")
-            .and_then(|rest| rest.get(..3));
+        let digits = self.bytes.strip_prefix(b"HTTP/1.1 ").and_then(|rest| rest.get(..3));
         let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
         digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
@@ -57,24 +49,15 @@ impl Answer {
 impl From<String> for Answer {
     fn from(text: String) -> Self {
         match text.strip_suffix(SILENCE) {
-            Some(text) => Self {
-                bytes: text.into(),
-                end: End::Silence,
-            },
-            None => Self {
-                bytes: text.into_bytes(),
-                end: End::Close,
-            },
+            Some(text) => Self { bytes: text.into(), end: End::Silence },
+            None => Self { bytes: text.into_bytes(), end: End::Close },
         }
     }
 }
 
 impl From<(String, End)> for Answer {
     fn from((text, end): (String, End)) -> Self {
-        Self {
-            bytes: text.into_bytes(),
-            end,
-        }
+        Self { bytes: text.into_bytes(), end }
     }
 }
 

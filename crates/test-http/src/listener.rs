@@ -64,10 +64,7 @@ impl Listener {
                 std::thread::spawn(move || serve(stream, ticket));
             }
         });
-        Ok(Self {
-            shared,
-            accepting: Some(accepting),
-        })
+        Ok(Self { shared, accepting: Some(accepting) })
     }
 
     /// The address that it listens on.
@@ -93,10 +90,7 @@ impl Shared {
         }
         open.insert(number, clone);
         drop(open);
-        Some(Ticket {
-            number,
-            shared: self,
-        })
+        Some(Ticket { number, shared: self })
     }
 }
 

@@ -43,10 +43,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key)?.pem();
-        Ok(Self {
-            issuer: Issuer::new(params, key),
-            certificate,
-        })
+        Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
     /// The authority's own certificate, PEM: what a client puts into `ca-certs`.
@@ -67,10 +64,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Identity {
-            certificate,
-            key: key.serialize_pem(),
-        })
+        Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
     /// Signs a server certificate for `names` that ended years ago.
@@ -85,10 +79,7 @@ impl Authority {
         params.not_before = date_time_ymd(2001, 1, 1);
         params.not_after = date_time_ymd(2002, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Identity {
-            certificate,
-            key: key.serialize_pem(),
-        })
+        Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
     /// Signs a certificate for a TLS client of this name.
@@ -103,10 +94,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let certificate = params.signed_by(&key, &self.issuer)?.pem();
-        Ok(Identity {
-            certificate,
-            key: key.serialize_pem(),
-        })
+        Ok(Identity { certificate, key: key.serialize_pem() })
     }
 
     /// The rustls configuration of a server that shows a new certificate for `names`.
@@ -126,9 +114,7 @@ impl Authority {
     /// As for [`Authority::sign`].
     pub fn server_config_asking(&self, names: &[&str], clients: &Self) -> Result<ServerConfig> {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(
-            clients.certificate.as_bytes(),
-        )?)?;
+        roots.add(CertificateDer::from_pem_slice(clients.certificate.as_bytes())?)?;
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider());
         let verifier = verifier.allow_unauthenticated().build()?;
         self.sign(names)?.server_config_with(verifier)

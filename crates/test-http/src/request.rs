@@ -46,11 +46,7 @@ impl Request {
     /// A request without headers, for tests of what answers requests.
     #[must_use]
     pub fn new(method: &str, target: &str) -> Self {
-        Self {
-            method: method.to_owned(),
-            target: target.to_owned(),
-            ..Self::default()
-        }
+        Self { method: method.to_owned(), target: target.to_owned(), ..Self::default() }
     }
 
     /// Reads the next request of a connection, byte by byte, so that what follows stays unread.
@@ -91,21 +87,12 @@ impl Request {
         let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
         let headers = lines.filter_map(|line| line.split_once(':'));
         let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.trim().into()));
-        Some(Self {
-            method,
-            target,
-            headers: headers.collect(),
-            text: head,
-            ..Self::default()
-        })
+        Some(Self { method, target, headers: headers.collect(), text: head, ..Self::default() })
     }
 
     /// What is recorded of a TLS handshake where HTTP was expected: the text `TLS`.
     pub(crate) fn handshake() -> Self {
-        Self {
-            text: "TLS".to_owned(),
-            ..Self::default()
-        }
+        Self { text: "TLS".to_owned(), ..Self::default() }
     }
 
     /// The first header of this name (in lower case).

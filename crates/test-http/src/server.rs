@@ -75,18 +75,9 @@ impl Server {
         let (recording, tls) = (record.clone(), tls.map(Arc::new));
         let listener = Listener::start(address, move |stream, _ticket| {
             // A client that leaves has had its answer, or wants none.
-            let _ = serve(
-                stream,
-                tls.clone(),
-                &|request| answer(request).into(),
-                &recording,
-            );
+            let _ = serve(stream, tls.clone(), &|request| answer(request).into(), &recording);
         })?;
-        Ok(Self {
-            port: listener.address().port(),
-            listener,
-            record,
-        })
+        Ok(Self { port: listener.address().port(), listener, record })
     }
 
     /// The address that it listens on.
@@ -105,10 +96,7 @@ impl Server {
     /// The text of all requests so far, one after another.
     #[must_use]
     pub fn transcript(&self) -> String {
-        lock(&self.record)
-            .iter()
-            .map(|request| &**request)
-            .collect()
+        lock(&self.record).iter().map(|request| &**request).collect()
     }
 }
 

@@ -47,11 +47,7 @@ impl Tunnel {
             // A client that leaves, or asks for something else, wants no more.
             let _ = serve(client, to, &recording);
         })?;
-        Ok(Self {
-            port: listener.address().port(),
-            _listener: listener,
-            record,
-        })
+        Ok(Self { port: listener.address().port(), _listener: listener, record })
     }
 
     /// The hosts and ports that clients asked for, in order.

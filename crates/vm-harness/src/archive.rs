@@ -34,11 +34,7 @@ impl Tar {
         header.as_old_mut().name[..name.len()].copy_from_slice(name);
         header.as_old_mut().linkname[..link.len()].copy_from_slice(link);
         header.set_entry_type(kind);
-        header.set_mode(if kind == EntryType::Directory {
-            0o755
-        } else {
-            0o644
-        });
+        header.set_mode(if kind == EntryType::Directory { 0o755 } else { 0o644 });
         header.set_uid(0);
         header.set_gid(0);
         header.set_mtime(1_700_000_000);
@@ -130,9 +126,8 @@ fn pax_text(records: &[(&str, &[u8])]) -> Vec<u8> {
     let mut text = Vec::new();
     for (key, value) in records {
         let rest = key.len() + value.len() + 3;
-        let length = (rest..)
-            .find(|length| *length == rest + length.to_string().len())
-            .unwrap_or(rest + 1);
+        let length =
+            (rest..).find(|length| *length == rest + length.to_string().len()).unwrap_or(rest + 1);
         text.extend_from_slice(format!("{length} {key}=").as_bytes());
         text.extend_from_slice(value);
         text.push(b'\n');

@@ -36,21 +36,12 @@ pub fn despite_crash<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     };
     println!("first attempt: {first:#}");
     let second = attempt().with_context(|| format!("first attempt: {first:#}; second attempt"));
-    println!(
-        "second attempt: {}",
-        if second.is_ok() {
-            "it ran to its end"
-        } else {
-            "it failed"
-        }
-    );
+    println!("second attempt: {}", if second.is_ok() { "it ran to its end" } else { "it failed" });
     second
 }
 
 pub(crate) fn is_crash(status: ExitStatus) -> bool {
-    status
-        .signal()
-        .is_some_and(|signal| !OURS.contains(&signal))
+    status.signal().is_some_and(|signal| !OURS.contains(&signal))
 }
 
 #[cfg(test)]
@@ -66,10 +57,7 @@ mod tests {
             (vec![crash(), Ok(2)], Ok(2)),
             (vec![Err(anyhow::anyhow!("refused"))], Err("refused")),
             (vec![crash(), crash()], Err("SIGSEGV")),
-            (
-                vec![crash(), Err(anyhow::anyhow!("refused"))],
-                Err("refused"),
-            ),
+            (vec![crash(), Err(anyhow::anyhow!("refused"))], Err("refused")),
         ] {
             let mut ends = ends.into_iter();
             let end = despite_crash(|| ends.next().unwrap());

@@ -10,9 +10,8 @@ use crate::Scratch;
 #[must_use]
 pub fn contents() -> Vec<Vec<u8>> {
     let blank = vec![0; 1 << 20];
-    let noise: Vec<u8> = (0..65_536_u32)
-        .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2])
-        .collect();
+    let noise: Vec<u8> =
+        (0..65_536_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
     let mut almost = b"imgpulle".to_vec();
     almost.resize(512, 0x41);
     let mut shifted = vec![0; 512];
@@ -65,10 +64,7 @@ pub fn arguments(scratch: &Scratch, count: usize, bus: Bus) -> Result<Vec<OsStri
             let id = format!("decoy{number}");
             [
                 "-drive".to_owned(),
-                format!(
-                    "id={id},file={},format=raw,if=none,readonly=on",
-                    file.display()
-                ),
+                format!("id={id},file={},format=raw,if=none,readonly=on", file.display()),
                 "-device".to_owned(),
                 bus.device(&id, number),
             ]

@@ -61,11 +61,7 @@ pub fn run(options: &Options, scratch: &Scratch) -> Result<()> {
     show_document(&site, scratch)?;
     phases.add("document", begin.elapsed().as_secs_f64());
 
-    step(
-        3,
-        "VM",
-        "QEMU with Kata's command line, started through kata-configdev-qemu",
-    );
+    step(3, "VM", "QEMU with Kata's command line, started through kata-configdev-qemu");
     let scenario = site.scenario();
     let begin = Instant::now();
     let guest = Guest::boot_in(&scenario, scratch.clone())?;
@@ -75,20 +71,12 @@ pub fn run(options: &Options, scratch: &Scratch) -> Result<()> {
         scenario.disks.len()
     ));
 
-    step(
-        4,
-        "guest",
-        "boot, verify initdata, copy the configuration, pull",
-    );
+    step(4, "guest", "boot, verify initdata, copy the configuration, pull");
     let mut progress = Progress::new(options.verbose);
     let report = guest.finish(|console| progress.show(console))?;
     phases.add_guest(&report, begin.elapsed().as_secs_f64());
 
-    step(
-        5,
-        "proof",
-        "digest, mount and every file, compared with what was pushed",
-    );
+    step(5, "proof", "digest, mount and every file, compared with what was pushed");
     prove(&site, &report)?;
     summary(&site, &report, &phases, start.elapsed().as_secs_f64());
     Ok(())
@@ -129,9 +117,8 @@ impl Progress {
     }
 
     fn show(&mut self, console: &str) {
-        let Some(new) = console
-            .get(self.shown..)
-            .and_then(|new| new.rfind('\n').map(|end| &new[..=end]))
+        let Some(new) =
+            console.get(self.shown..).and_then(|new| new.rfind('\n').map(|end| &new[..=end]))
         else {
             return;
         };
@@ -191,10 +178,7 @@ fn prove(site: &Site, report: &Report) -> Result<()> {
         found == site.layout.files,
         "the mounted files differ from the pushed ones: {found:#?}"
     );
-    ensure!(
-        !report.console.contains(&site.password),
-        "the password is on the console"
-    );
+    ensure!(!report.console.contains(&site.password), "the password is on the console");
     line(&format!("{} files equal in content and mode", found.len()));
     Ok(())
 }
@@ -222,10 +206,7 @@ pub fn files_of(report: &Report, mark: &str) -> Result<BTreeMap<String, (u32, St
                 anyhow::bail!("malformed line {value}");
             };
             let mode = u32::from_str_radix(mode, 8).context("malformed mode")?;
-            Ok((
-                path.trim_start_matches("./").to_owned(),
-                (mode, digest.to_owned()),
-            ))
+            Ok((path.trim_start_matches("./").to_owned(), (mode, digest.to_owned())))
         })
         .collect()
 }
@@ -234,14 +215,8 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
     say!("\nDone.");
     say!("  image     {}", site.image());
     say!("  digest    {}", report.value("answer").unwrap_or_default());
-    say!(
-        "  mounted   /run/kata-containers/{}/rootfs in the guest, overlay",
-        site.scenario().id
-    );
-    let files: Vec<&str> = report
-        .values("file")
-        .filter_map(|v| v.rsplit(' ').next())
-        .collect();
+    say!("  mounted   /run/kata-containers/{}/rootfs in the guest, overlay", site.scenario().id);
+    let files: Vec<&str> = report.values("file").filter_map(|v| v.rsplit(' ').next()).collect();
     say!(
         "  files     {}, first: {}",
         files.len(),
@@ -259,11 +234,8 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
     if let Some(memory) = report.value("memory") {
         say!("            imagepuller: {memory} after the pull");
     }
-    let list: Vec<String> = phases
-        .0
-        .iter()
-        .map(|(name, secs)| format!("{name} {secs:.1}"))
-        .collect();
+    let list: Vec<String> =
+        phases.0.iter().map(|(name, secs)| format!("{name} {secs:.1}")).collect();
     say!("  seconds   {}, total {total:.1}", list.join(", "));
 }
 
@@ -284,11 +256,7 @@ impl Phases {
 }
 
 fn step(number: u32, name: &str, text: &str) {
-    let (bold, plain) = if stdout().is_terminal() {
-        ("\x1b[1m", "\x1b[0m")
-    } else {
-        ("", "")
-    };
+    let (bold, plain) = if stdout().is_terminal() { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
     say!("\n{bold}[{number}/5] {name}{plain}  {text}");
 }
 

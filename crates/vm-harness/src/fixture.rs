@@ -113,11 +113,7 @@ impl Fixture {
             ensure!(module.exists(), missing(&module));
             optional_modules.push(module);
         }
-        Ok(Self {
-            kernel: image,
-            modules,
-            optional_modules,
-        })
+        Ok(Self { kernel: image, modules, optional_modules })
     }
 }
 
@@ -147,10 +143,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
 }
 
 fn missing(path: &Path) -> String {
-    format!(
-        "{} is missing: run qemu-fixtures/build first",
-        path.display()
-    )
+    format!("{} is missing: run qemu-fixtures/build first", path.display())
 }
 
 /// A file of `qemu-fixtures/`.
@@ -172,10 +165,8 @@ impl Tree {
         let list = folder.join("modules.builtin");
         let list = fs::read_to_string(&list)
             .with_context(|| format!("failed to read {}", list.display()))?;
-        let builtin = list
-            .lines()
-            .filter_map(|path| module_name(path.rsplit('/').next()?))
-            .collect();
+        let builtin =
+            list.lines().filter_map(|path| module_name(path.rsplit('/').next()?)).collect();
         Ok(Self { files, builtin })
     }
 
@@ -238,10 +229,7 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     let Some(start) = module.windows(KEY.len()).position(|window| window == KEY) else {
         return Vec::new();
     };
-    let value = module[start + KEY.len()..]
-        .split(|byte| *byte == 0)
-        .next()
-        .unwrap_or_default();
+    let value = module[start + KEY.len()..].split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(value)
         .split(',')
         .filter(|name| !name.is_empty())
@@ -270,17 +258,11 @@ mod tests {
         for (name, needs) in [("a-x.ko", "b,c"), ("b.ko", "c,in-kernel"), ("c.ko", "")] {
             fs::write(folder.path().join(name), format!("\0depends={needs}\0")).unwrap();
         }
-        fs::write(
-            folder.path().join("modules.builtin"),
-            "kernel/drivers/in-kernel.ko\n",
-        )
-        .unwrap();
+        fs::write(folder.path().join("modules.builtin"), "kernel/drivers/in-kernel.ko\n").unwrap();
         let tree = Tree::read(folder.path()).unwrap();
         let order = tree.load_order("a_x\nin_kernel\nc\n").unwrap();
-        let names: Vec<_> = order
-            .iter()
-            .map(|p| p.file_name().unwrap().to_str().unwrap())
-            .collect();
+        let names: Vec<_> =
+            order.iter().map(|p| p.file_name().unwrap().to_str().unwrap()).collect();
         assert_eq!(names, ["c.ko", "b.ko", "a-x.ko"]);
         assert!(tree.load_order("absent").is_err());
     }

@@ -61,11 +61,8 @@ impl Guest {
         let vector = Vector::read(kata::DEFAULT_VECTOR)?;
         let bundle = scratch.path().join("bundle");
         fs::create_dir(&bundle)?;
-        let annotations: serde_json::Map<_, _> = scenario
-            .annotations
-            .iter()
-            .map(|(key, value)| (key.clone(), json!(value)))
-            .collect();
+        let annotations: serde_json::Map<_, _> =
+            scenario.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
         let spec = json!({"ociVersion": "1.1.0", "annotations": annotations});
         fs::write(bundle.join("config.json"), spec.to_string())?;
 
@@ -83,18 +80,10 @@ impl Guest {
             .current_dir(&bundle);
         // Kata hands over the listening QMP socket as descriptor 3.
         let qmp = UnixListener::bind(scratch.path().join("qmp.sock"))?;
-        command.fd_mappings(vec![FdMapping {
-            parent_fd: qmp.into(),
-            child_fd: 3,
-        }])?;
+        command.fd_mappings(vec![FdMapping { parent_fd: qmp.into(), child_fd: 3 }])?;
         let started = Instant::now();
         let process = Background::spawn("qemu", command, &scratch)?;
-        Ok(Self {
-            process,
-            scratch,
-            started,
-            says: scenario.says.clone(),
-        })
+        Ok(Self { process, scratch, started, says: scenario.says.clone() })
     }
 
     /// What the console showed so far.
@@ -157,11 +146,7 @@ impl Guest {
         if is_crash(status) {
             return Err(Crash(status.to_string())).context(tail(&output));
         }
-        ensure!(
-            status.success(),
-            "the VM ended with {status}: {}",
-            tail(&output)
-        );
+        ensure!(status.success(), "the VM ended with {status}: {}", tail(&output));
         let report = Report::parse(self.console(), self.started.elapsed());
         if !report.is_complete() && report.console.contains(KERNEL_FAULT) {
             return Err(Crash(tail(&report.console).to_string()).into());

@@ -47,14 +47,8 @@ impl Initramfs {
     ///
     /// Where a part is missing.
     pub fn shell(modules: &[PathBuf]) -> Result<Self> {
-        let mut archive = Self {
-            bytes: Vec::new(),
-            next_inode: 1,
-            folders: BTreeSet::new(),
-        };
-        for folder in [
-            "bin", "dev", "etc", "job", "modules", "proc", "run", "sys", "tmp",
-        ] {
+        let mut archive = Self { bytes: Vec::new(), next_inode: 1, folders: BTreeSet::new() };
+        for folder in ["bin", "dev", "etc", "job", "modules", "proc", "run", "sys", "tmp"] {
             archive.folder(Path::new(folder))?;
         }
         archive.executable("bin/busybox", Path::new("/bin/busybox"))?;

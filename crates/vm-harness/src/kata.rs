@@ -77,11 +77,7 @@ pub struct Sandbox {
 pub fn arguments(vector: &Vector, sandbox: &Sandbox) -> Result<Vec<OsString>> {
     let id = vector.sandbox()?;
     let memory = vector.values("-m").next().and_then(|m| m.split(',').next());
-    let edit = Edit {
-        sandbox,
-        memory: memory.unwrap_or_default(),
-        is_go: vector.is_go(),
-    };
+    let edit = Edit { sandbox, memory: memory.unwrap_or_default(), is_go: vector.is_go() };
     let run = sandbox.run.display().to_string();
     let mut list = Arguments(Vec::new());
     let mut rest = vector.arguments.iter().peekable();
@@ -173,10 +169,7 @@ impl Edit<'_> {
             }
             () if is("virtio-scsi-pci") => {
                 // The recorded node was a VM; a machine of metal has no legacy device.
-                list.pair(
-                    option,
-                    value.replace("disable-modern=true", "disable-modern=false"),
-                );
+                list.pair(option, value.replace("disable-modern=true", "disable-modern=false"));
                 disks(self.sandbox, list);
             }
             () if is_initdata && self.sandbox.initdata.is_none() => {}

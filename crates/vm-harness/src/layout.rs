@@ -55,10 +55,7 @@ pub fn sample(directory: &Path) -> Result<Layout> {
     for (layer, compression) in layers {
         archives.push((layer.apply_and_finish(&mut files)?, compression));
     }
-    Ok(Layout {
-        files,
-        ..of_archives(directory, archives)?
-    })
+    Ok(Layout { files, ..of_archives(directory, archives)? })
 }
 
 /// Makes an image of tar archives, bottom first. The list of its files stays empty.
@@ -98,11 +95,8 @@ pub fn of_layers(directory: &Path, layers: Vec<(Value, String)>) -> Result<Layou
         "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": diff_ids},
     });
-    let config = store(
-        &blobs,
-        "application/vnd.oci.image.config.v1+json",
-        config.to_string().as_bytes(),
-    )?;
+    let config =
+        store(&blobs, "application/vnd.oci.image.config.v1+json", config.to_string().as_bytes())?;
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -116,10 +110,7 @@ pub fn of_layers(directory: &Path, layers: Vec<(Value, String)>) -> Result<Layou
     )?;
     let index = json!({"schemaVersion": 2, "manifests": [manifest]});
     fs::write(directory.join("index.json"), index.to_string())?;
-    fs::write(
-        directory.join("oci-layout"),
-        r#"{"imageLayoutVersion":"1.0.0"}"#,
-    )?;
+    fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Ok(Layout {
         path: directory.to_owned(),
@@ -131,13 +122,7 @@ pub fn of_layers(directory: &Path, layers: Vec<(Value, String)>) -> Result<Layou
 
 fn base() -> Result<Layer> {
     let mut layer = Layer::new();
-    for folder in [
-        "bin",
-        "etc",
-        "usr",
-        "usr/share",
-        "usr/share/common-licenses",
-    ] {
+    for folder in ["bin", "etc", "usr", "usr/share", "usr/share/common-licenses"] {
         layer.directory(folder)?;
     }
     layer.copy("bin/busybox", Path::new("/bin/busybox"), 0o755)?;
@@ -198,10 +183,7 @@ struct Layer {
 
 impl Layer {
     fn new() -> Self {
-        Self {
-            tar: tar::Builder::new(Vec::new()),
-            files: Vec::new(),
-        }
+        Self { tar: tar::Builder::new(Vec::new()), files: Vec::new() }
     }
 
     fn header(kind: tar::EntryType, mode: u32, size: usize) -> tar::Header {
@@ -217,15 +199,12 @@ impl Layer {
 
     fn directory(&mut self, name: &str) -> Result<()> {
         let mut header = Self::header(tar::EntryType::Directory, 0o755, 0);
-        Ok(self
-            .tar
-            .append_data(&mut header, format!("{name}/"), io::empty())?)
+        Ok(self.tar.append_data(&mut header, format!("{name}/"), io::empty())?)
     }
 
     fn file(&mut self, name: &str, content: &[u8], mode: u32) -> Result<()> {
         let mut header = Self::header(tar::EntryType::Regular, mode, content.len());
-        self.files
-            .push((name.to_owned(), (mode, hex(&Sha256::digest(content)))));
+        self.files.push((name.to_owned(), (mode, hex(&Sha256::digest(content)))));
         Ok(self.tar.append_data(&mut header, name, content)?)
     }
 

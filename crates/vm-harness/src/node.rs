@@ -65,11 +65,7 @@ impl End {
 /// Where a part is missing, or the node does not get to its end.
 pub fn run(vectors: &[Vector], document: &str, mut ended: impl FnMut(End)) -> Result<()> {
     let program = qemu("bin/qemu-system-x86_64");
-    ensure!(
-        program.exists(),
-        "{} is missing: run qemu-fixtures/qemu first",
-        program.display()
-    );
+    ensure!(program.exists(), "{} is missing: run qemu-fixtures/qemu first", program.display());
     let scratch = Scratch::new()?;
     let fixture = Fixture::with_modules(Kernel::Backports, &list("modules")?)?;
     let initrd = initramfs(&scratch, &fixture, vectors, document)?;
@@ -81,11 +77,7 @@ pub fn run(vectors: &[Vector], document: &str, mut ended: impl FnMut(End)) -> Re
     command.args("-machine q35 -accel tcg,thread=multi,tb-size=1024 -cpu max -smp 2".split(' '));
     // Not the kernel's own words: they would come in the middle of a line of ours.
     command.args(["-m", "5G", "-append", "console=ttyS0 panic=-1 loglevel=1"]);
-    command
-        .arg("-kernel")
-        .arg(&fixture.kernel)
-        .arg("-initrd")
-        .arg(initrd);
+    command.arg("-kernel").arg(&fixture.kernel).arg("-initrd").arg(initrd);
     let mut node = Background::spawn("node", command, &scratch)?;
 
     let (mut told, mut length, mut changed) = (0, 0, Instant::now());
@@ -103,11 +95,7 @@ pub fn run(vectors: &[Vector], document: &str, mut ended: impl FnMut(End)) -> Re
             ended(end.with_context(|| format!("the node said {line:?}"))?);
         }
         if let Some(status) = status {
-            ensure!(
-                report.is_complete(),
-                "the node ended with {status}: {}",
-                tail(&output)
-            );
+            ensure!(report.is_complete(), "the node ended with {status}: {}", tail(&output));
             return Ok(());
         }
         ensure!(
@@ -159,11 +147,7 @@ fn initramfs(
     ] {
         archive.executable(name, &from)?;
     }
-    for name in [
-        "qemu/kvmvapic.bin",
-        "qemu/linuxboot_dma.bin",
-        "seabios/bios-256k.bin",
-    ] {
+    for name in ["qemu/kvmvapic.bin", "qemu/linuxboot_dma.bin", "seabios/bios-256k.bin"] {
         let name = format!("share/{name}");
         archive.executable(&format!("usr/{name}"), &qemu(&name))?;
     }

@@ -33,10 +33,7 @@ impl Port {
             sockopt::set_socket_reuseaddr(&socket, true)?;
             bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
             let number = SocketAddr::try_from(getsockname(&socket)?)?.port();
-            Ok(Self {
-                number,
-                _socket: socket,
-            })
+            Ok(Self { number, _socket: socket })
         };
         reserve().context("failed to reserve a port")
     }

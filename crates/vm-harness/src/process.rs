@@ -49,12 +49,7 @@ impl Background {
         let output = File::create(&log).context("failed to create a log file")?;
         command.stdout(output.try_clone()?).stderr(output);
         let child = scratch.spawn(&mut command)?;
-        Ok(Self {
-            name: name.to_owned(),
-            child,
-            log,
-            scratch: scratch.clone(),
-        })
+        Ok(Self { name: name.to_owned(), child, log, scratch: scratch.clone() })
     }
 
     /// What the process wrote so far.
@@ -82,11 +77,7 @@ impl Background {
                 return Ok(found);
             }
             if let Some(status) = ended {
-                bail!(
-                    "{} ended with {status}: {}",
-                    self.name,
-                    tail(&self.output())
-                );
+                bail!("{} ended with {status}: {}", self.name, tail(&self.output()));
             }
             ensure!(
                 start.elapsed() < limit,
@@ -171,9 +162,7 @@ fn output(scratch: &Scratch, mut command: Command, limit: Option<Duration>) -> R
     // it has ended.
     let mut outputs = [tempfile::tempfile()?, tempfile::tempfile()?];
     let [stdout, stderr] = &outputs;
-    command
-        .stdout(stdout.try_clone()?)
-        .stderr(stderr.try_clone()?);
+    command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = scratch.spawn(&mut command)?;
     let start = Instant::now();
     let mut is_late = false;
@@ -198,11 +187,7 @@ fn output(scratch: &Scratch, mut command: Command, limit: Option<Duration>) -> R
         file.read_to_end(text)?;
     }
     let [stdout, stderr] = texts;
-    Ok(Output {
-        status,
-        stdout,
-        stderr,
-    })
+    Ok(Output { status, stdout, stderr })
 }
 
 /// As [`run`], but an exit code other than 0 is an error that carries the program's own words.
@@ -229,9 +214,7 @@ fn checked(program: &str, output: Output) -> Result<Output> {
 }
 
 pub(crate) fn read_lossy(path: &Path) -> String {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 /// The last lines of `text`, enough to see what went wrong.

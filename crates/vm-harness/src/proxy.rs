@@ -59,21 +59,14 @@ impl Proxy {
         own("passwd", &entry.stdout)?;
         own("hosts", hosts(rules).as_bytes())?;
         let access_log = directory.join("access");
-        let mut proxy = start(
-            "squid",
-            scratch,
-            "Accepting HTTP Socket connections",
-            |port| {
-                let config = own("conf", squid_config(&directory, rules, port).as_bytes())?;
-                // The name keeps its shared memory apart from that of others.
-                let name = format!("configdev{port}");
-                let mut command = unprivileged("squid");
-                command
-                    .args(["-N", "-d", "1", "-n", &name, "-f"])
-                    .arg(config);
-                Ok(command)
-            },
-        )?;
+        let mut proxy = start("squid", scratch, "Accepting HTTP Socket connections", |port| {
+            let config = own("conf", squid_config(&directory, rules, port).as_bytes())?;
+            // The name keeps its shared memory apart from that of others.
+            let name = format!("configdev{port}");
+            let mut command = unprivileged("squid");
+            command.args(["-N", "-d", "1", "-n", &name, "-f"]).arg(config);
+            Ok(command)
+        })?;
         proxy.access_log = Some(access_log);
         Ok(proxy)
     }
@@ -109,9 +102,11 @@ impl Proxy {
     pub fn microsocks(scratch: &Scratch, rules: &Rules<'_>) -> Result<Self> {
         start("microsocks", scratch, "", |port| {
             let mut command = with_hosts(scratch, rules)?;
-            command
-                .arg("microsocks -i 127.0.0.1 -p \"$1\" -u \"$2\" -P \"$3\"")
-                .args([&port.to_string(), rules.username, rules.password]);
+            command.arg("microsocks -i 127.0.0.1 -p \"$1\" -u \"$2\" -P \"$3\"").args([
+                &port.to_string(),
+                rules.username,
+                rules.password,
+            ]);
             Ok(command)
         })
     }
@@ -128,10 +123,7 @@ impl Proxy {
             let listen = "bind=127.0.0.1,reuseaddr,fork,verify=0";
             let mut command = bound_command("socat");
             command
-                .arg(format!(
-                    "OPENSSL-LISTEN:{port},{listen},cert={}",
-                    file.display()
-                ))
+                .arg(format!("OPENSSL-LISTEN:{port},{listen},cert={}", file.display()))
                 .arg(format!("TCP:127.0.0.1:{to}"));
             Ok(command)
         })
@@ -170,10 +162,7 @@ fn with_hosts(scratch: &Scratch, rules: &Rules<'_>) -> Result<Command> {
     let hosts = scratch.write("proxy.hosts", hosts(rules))?;
     let script = "run=$1; shift; mount --bind \"$0\" /etc/hosts && eval \"exec $run\"";
     let mut command = bound_command("unshare");
-    command
-        .args(["--mount", "--propagation", "private"])
-        .args(["sh", "-c", script])
-        .arg(hosts);
+    command.args(["--mount", "--propagation", "private"]).args(["sh", "-c", script]).arg(hosts);
     Ok(command)
 }
 
@@ -193,15 +182,9 @@ fn start(
         ready => output.contains(ready),
     };
     process
-        .wait_for(Duration::from_secs(60), |output| {
-            is_ready(output).then_some(())
-        })
+        .wait_for(Duration::from_secs(60), |output| is_ready(output).then_some(()))
         .with_context(|| format!("{name} did not start"))?;
-    Ok(Proxy {
-        process,
-        port,
-        access_log: None,
-    })
+    Ok(Proxy { process, port, access_log: None })
 }
 
 /// Who `squid` is, for it does not run as root: Debian's `nobody`.
@@ -272,17 +255,7 @@ fn squid_asked(log: &str) -> Vec<String> {
         .lines()
         .filter_map(|line| {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            let [
-                end,
-                took_ms,
-                _client,
-                _result,
-                _bytes,
-                "CONNECT",
-                target,
-                ..,
-            ] = fields[..]
-            else {
+            let [end, took_ms, _client, _result, _bytes, "CONNECT", target, ..] = fields[..] else {
                 return None;
             };
             let (end, took_ms): (f64, f64) = (end.parse().ok()?, took_ms.parse().ok()?);

@@ -39,10 +39,7 @@ struct Http<'h> {
 
 impl Default for Http<'_> {
     fn default() -> Self {
-        Self {
-            prefix: "/",
-            clients: None,
-        }
+        Self { prefix: "/", clients: None }
     }
 }
 
@@ -104,15 +101,7 @@ impl Registry {
         );
         let storage = self.storage.clone();
         let name = "token-registry";
-        Self::serve(
-            scratch,
-            name,
-            authority,
-            names,
-            storage,
-            auth,
-            Http::default(),
-        )
+        Self::serve(scratch, name, authority, names, storage, auth, Http::default())
     }
 
     /// Starts another registry with the same blobs and the same login, everything below the path
@@ -130,10 +119,7 @@ impl Registry {
     ) -> Result<Self> {
         let (storage, auth) = (self.storage.clone(), self.auth.clone());
         let name = "prefixed-registry";
-        let http = Http {
-            prefix,
-            ..Http::default()
-        };
+        let http = Http { prefix, ..Http::default() };
         Self::serve(scratch, name, authority, names, storage, auth, http)
     }
 
@@ -153,10 +139,7 @@ impl Registry {
         let (storage, auth) = (self.storage.clone(), self.auth.clone());
         let name = "client-registry";
         let clients = scratch.write(&format!("{name}-clients.pem"), clients.certificate())?;
-        let http = Http {
-            clients: Some(&clients),
-            ..Http::default()
-        };
+        let http = Http { clients: Some(&clients), ..Http::default() };
         Self::serve(scratch, name, authority, names, storage, auth, http)
     }
 
@@ -170,9 +153,8 @@ impl Registry {
         http: Http<'_>,
     ) -> Result<Self> {
         let Http { prefix, clients } = http;
-        let clients = clients.map_or(String::new(), |file| {
-            format!(", clientcas: [{}]", file.display())
-        });
+        let clients =
+            clients.map_or(String::new(), |file| format!(", clientcas: [{}]", file.display()));
         let all_names = [&["127.0.0.1"], names].concat();
         let identity = authority.sign(&all_names)?;
         let certificate = scratch.write(&format!("{name}.pem"), &identity.certificate)?;
@@ -199,14 +181,7 @@ impl Registry {
         let port = process
             .wait_for(Duration::from_secs(60), listening_port)
             .context("docker-registry did not start")?;
-        Ok(Self {
-            process,
-            port,
-            storage,
-            auth,
-            trust,
-            authfile: PathBuf::new(),
-        })
+        Ok(Self { process, port, storage, auth, trust, authfile: PathBuf::new() })
     }
 
     /// The port it listens on.
@@ -238,9 +213,7 @@ impl Registry {
     #[must_use]
     pub fn statuses(&self, request: &str) -> Vec<u16> {
         let all = self.answers().into_iter();
-        all.filter(|(asked, _)| asked == request)
-            .map(|(_, status)| status)
-            .collect()
+        all.filter(|(asked, _)| asked == request).map(|(_, status)| status).collect()
     }
 
     /// Pushes the OCI layout at `layout` as `repository:1` with `skopeo`, byte for byte, an index
@@ -284,11 +257,7 @@ impl Registry {
     #[must_use]
     pub fn blob(&self, digest: &str) -> PathBuf {
         let hex = digest.trim_start_matches("sha256:");
-        self.storage
-            .join("docker/registry/v2/blobs/sha256")
-            .join(&hex[..2])
-            .join(hex)
-            .join("data")
+        self.storage.join("docker/registry/v2/blobs/sha256").join(&hex[..2]).join(hex).join("data")
     }
 }
 

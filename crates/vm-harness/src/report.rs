@@ -25,11 +25,7 @@ impl Report {
     #[must_use]
     pub fn parse(console: String, elapsed: Duration) -> Self {
         let marks = console.lines().filter_map(Mark::parse).collect();
-        Self {
-            console,
-            marks,
-            elapsed,
-        }
+        Self { console, marks, elapsed }
     }
 
     /// Uptime in seconds and value of each mark `name`, in order.
@@ -40,10 +36,7 @@ impl Report {
 
     /// All values marked `name`, in order.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.marks
-            .iter()
-            .filter(move |mark| mark.name == name)
-            .map(|mark| mark.value.as_str())
+        self.marks.iter().filter(move |mark| mark.name == name).map(|mark| mark.value.as_str())
     }
 
     /// The first value marked `name`, or nothing.
@@ -55,10 +48,7 @@ impl Report {
     /// Seconds since the guest's kernel started, when `name` was first marked.
     #[must_use]
     pub fn uptime_secs(&self, name: &str) -> Option<f64> {
-        self.marks
-            .iter()
-            .find(|mark| mark.name == name)
-            .map(|mark| mark.uptime_secs)
+        self.marks.iter().find(|mark| mark.name == name).map(|mark| mark.uptime_secs)
     }
 
     /// Whether the job ran to its end. QEMU's exit code does not tell: it is 0 after a guest's

@@ -15,10 +15,7 @@ macro_rules! needs_root {
 /// Whether this process is root; `test` is named where it is not.
 pub fn is_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
-    assert!(
-        is_root || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "{test} needs root"
-    );
+    assert!(is_root || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "{test} needs root");
     if !is_root {
         eprintln!("{test} skipped: needs root to set owners, make device nodes and mount");
     }

@@ -43,10 +43,7 @@ impl Scratch {
             .tempdir()
             .context("failed to make a temporary directory")?
             .keep();
-        Ok(Self(Arc::new(Inner {
-            directory,
-            state: Mutex::default(),
-        })))
+        Ok(Self(Arc::new(Inner { directory, state: Mutex::default() })))
     }
 
     /// The directory.
@@ -84,10 +81,7 @@ impl Scratch {
             bail!("interrupted");
         }
         let child = command.spawn().with_context(|| {
-            format!(
-                "failed to start {}",
-                command.get_program().to_string_lossy()
-            )
+            format!("failed to start {}", command.get_program().to_string_lossy())
         })?;
         state.running.insert(child.id());
         Ok(child)

@@ -42,13 +42,7 @@ impl Site {
         let registry = Registry::start(scratch, &authority, &[REGISTRY_NAME], USERNAME, &password)?;
         let layout = layout::sample(&scratch.path().join("layout"))?;
         registry.push(scratch, &layout.path, "team/app")?;
-        Ok(Self {
-            authority,
-            registry,
-            layout,
-            password,
-            scratch: scratch.clone(),
-        })
+        Ok(Self { authority, registry, layout, password, scratch: scratch.clone() })
     }
 
     /// The image's reference, pinned by digest.

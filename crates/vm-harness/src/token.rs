@@ -38,14 +38,8 @@ impl TokenSigner {
         let (key, certificate) = (path("token.key"), path("token.pem"));
         let arguments = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=tokens";
         let files = ["-keyout", &key, "-out", &certificate];
-        run_checked(
-            scratch,
-            "openssl",
-            arguments.split(' ').chain(files).collect::<Vec<_>>(),
-        )?;
-        Ok(Self {
-            scratch: scratch.clone(),
-        })
+        run_checked(scratch, "openssl", arguments.split(' ').chain(files).collect::<Vec<_>>())?;
+        Ok(Self { scratch: scratch.clone() })
     }
 
     /// The certificate, for the registry.
@@ -78,9 +72,6 @@ impl TokenSigner {
         let key = key.to_str().context("a path that is not UTF-8")?;
         let arguments = ["dgst", "-sha256", "-sign", key];
         let output = run_with_input(&self.scratch, "openssl", arguments, &input)?;
-        Ok(format!(
-            "{signed}.{}",
-            URL_SAFE_NO_PAD.encode(output.stdout)
-        ))
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(output.stdout)))
     }
 }

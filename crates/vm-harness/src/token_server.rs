@@ -68,11 +68,7 @@ impl TokenServer {
         let (giving, tls) = (tokens.clone(), authority.server_config(&[name])?);
         let answer = move |request: &Request| giving.answer(request);
         let server = Server::listen(([127, 0, 0, 1], 0).into(), Some(tls), answer)?;
-        Ok(Self {
-            name: name.to_owned(),
-            server,
-            tokens,
-        })
+        Ok(Self { name: name.to_owned(), server, tokens })
     }
 
     /// The port it listens on.

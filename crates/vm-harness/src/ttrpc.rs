@@ -48,11 +48,7 @@ impl Frame {
         }
         let mut message = vec![0; length];
         from.read_exact(&mut message)?;
-        Ok(Some(Self {
-            stream: u32::from_be_bytes([s0, s1, s2, s3]),
-            kind,
-            message,
-        }))
+        Ok(Some(Self { stream: u32::from_be_bytes([s0, s1, s2, s3]), kind, message }))
     }
 
     /// Writes a frame.
@@ -131,9 +127,7 @@ fn take_number(message: &mut &[u8]) -> Result<u64> {
 #[must_use]
 pub fn field(fields: &[(u64, Vec<u8>)], number: u64) -> Vec<u8> {
     let found = fields.iter().find(|(known, _)| *known == number);
-    found
-        .map(|(_, content)| content.clone())
-        .unwrap_or_default()
+    found.map(|(_, content)| content.clone()).unwrap_or_default()
 }
 
 /// Calls a method over a connection, and waits for the payload of the answer.
@@ -151,12 +145,7 @@ pub fn call(
     put(&mut message, 1, service.as_bytes());
     put(&mut message, 2, method.as_bytes());
     put(&mut message, 3, payload);
-    Frame {
-        stream: 1,
-        kind: REQUEST,
-        message,
-    }
-    .write(stream)?;
+    Frame { stream: 1, kind: REQUEST, message }.write(stream)?;
     let Some(answer) = Frame::read(stream)? else {
         bail!("the other side hangs up");
     };

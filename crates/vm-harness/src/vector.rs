@@ -84,12 +84,7 @@ impl Vector {
             .filter(|line| !line.starts_with('#'))
             .map(|line| descriptor(line).with_context(|| format!("{name}.fds: {line}")))
             .collect::<Result<_>>()?;
-        Ok(Self {
-            name: name.to_owned(),
-            arguments,
-            descriptors,
-            folder: folder.to_owned(),
-        })
+        Ok(Self { name: name.to_owned(), arguments, descriptors, folder: folder.to_owned() })
     }
 
     /// Whether the Go runtime made it; otherwise runtime-rs did.
@@ -134,9 +129,7 @@ impl Vector {
     /// The values of `option`, in order.
     pub fn values<'a>(&'a self, option: &'a str) -> impl Iterator<Item = &'a str> {
         let pairs = self.arguments.windows(2);
-        pairs
-            .filter(move |pair| pair[0] == option)
-            .map(|pair| pair[1].as_str())
+        pairs.filter(move |pair| pair[0] == option).map(|pair| pair[1].as_str())
     }
 
     fn beside(&self, name: &str) -> Result<Vec<String>> {
@@ -168,9 +161,7 @@ fn descriptor(line: &str) -> Result<Descriptor> {
     Ok(Descriptor {
         number: number.parse()?,
         target,
-        flags: flags
-            .map(|flags| u32::from_str_radix(flags, 8))
-            .transpose()?,
+        flags: flags.map(|flags| u32::from_str_radix(flags, 8)).transpose()?,
         interface: interface.map(ToOwned::to_owned),
     })
 }

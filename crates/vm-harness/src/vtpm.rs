@@ -46,11 +46,7 @@ impl Vtpm {
         process.wait_for(limit, |_| socket.exists().then_some(()))?;
         let variables = fs::read(VARIABLES)
             .with_context(|| format!("failed to read {VARIABLES}: run hack/packages test"))?;
-        Ok(Self {
-            socket,
-            variables: scratch.write("variables.fd", variables)?,
-            _process: process,
-        })
+        Ok(Self { socket, variables: scratch.write("variables.fd", variables)?, _process: process })
     }
 
     /// What QEMU needs for both, in addition to the sandbox's own arguments.

@@ -1,10 +1,7 @@
 //! A tree as it can be seen: everything about every file, in a form that two trees can be compared
 //! in.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a tree that cannot be looked at ends the test"
-)]
+#![expect(clippy::unwrap_used, reason = "a tree that cannot be looked at ends the test")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -43,12 +40,7 @@ pub fn walk(root: &Path) -> BTreeMap<String, Seen> {
     // In this order, so that the first name of a linked file is the same in both trees.
     names.sort();
     for name in names {
-        let shown = shown(
-            name.strip_prefix("./")
-                .unwrap_or(&name)
-                .as_os_str()
-                .as_bytes(),
-        );
+        let shown = shown(name.strip_prefix("./").unwrap_or(&name).as_os_str().as_bytes());
         let Some(stat) = stat_of(&root.join(&name)) else {
             let ghost = ("kind".to_owned(), "listed but not there".to_owned());
             found.insert(shown, Seen::from([ghost]));
@@ -124,12 +116,8 @@ fn look(path: &Path, stat: &fs::Metadata) -> Seen {
 fn xattr_names(path: &Path) -> Vec<OsString> {
     let mut names = Vec::with_capacity(64 << 10);
     llistxattr(path, spare_capacity(&mut names)).unwrap();
-    let names = names
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty());
-    names
-        .map(|name| OsString::from_vec(name.to_vec()))
-        .collect()
+    let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| OsString::from_vec(name.to_vec())).collect()
 }
 
 /// The hash of a file's content, read in pieces because files with holes may be large.
@@ -143,9 +131,5 @@ fn content(path: &Path) -> String {
             read => hasher.update(&buffer[..read]),
         }
     }
-    hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

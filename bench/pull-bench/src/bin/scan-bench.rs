@@ -66,10 +66,7 @@ fn main() -> Result<()> {
 }
 
 fn table(report: &Report) -> Result<()> {
-    println!(
-        "{:<6}{:<20}{:>10}{:>10}{:>16}",
-        "", "", "disks ms", "total ms", "peak memory KiB"
-    );
+    println!("{:<6}{:<20}{:>10}{:>10}{:>16}", "", "", "disks ms", "total ms", "peak memory KiB");
     for state in ["cold", "warm"] {
         let [ours, agent] = ["initdata-processor", "agent-loop"].map(|program| {
             let figures = figures(report, &format!("{state}-{program}"))?;
@@ -79,11 +76,7 @@ fn table(report: &Report) -> Result<()> {
             );
             anyhow::Ok(figures)
         });
-        println!(
-            "{state:<6}{:<20}{:>10.2}",
-            "ratio",
-            ours?.disks_ms / agent?.disks_ms
-        );
+        println!("{state:<6}{:<20}{:>10.2}", "ratio", ours?.disks_ms / agent?.disks_ms);
     }
     println!("the last runs said:");
     for state in ["cold", "warm"] {
@@ -104,10 +97,7 @@ fn boot(rounds: usize, bus: Bus) -> Result<Report> {
         ),
         evidence: Evidence::snp(&initdata),
         initdata: Some(initdata),
-        files: vec![(
-            "bin/agent-loop".into(),
-            fs::read(Program::AgentLoop.path()?)?,
-        )],
+        files: vec![("bin/agent-loop".into(), fs::read(Program::AgentLoop.path()?)?)],
         arguments: decoy::arguments(&scratch, DECOYS, bus)?,
         ..Scenario::bare(format!("DECOYS={DECOYS}\nROUNDS={rounds}\n{JOB}"))
     };

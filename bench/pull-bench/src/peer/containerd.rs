@@ -29,20 +29,12 @@ const PARALLEL: &str = "[plugins.\"io.containerd.transfer.v1.local\"]\n\
 
 impl Containerd {
     /// Debian's own.
-    pub const DEBIAN: Self = Self {
-        name: "containerd",
-        directory: None,
-        is_parallel: false,
-    };
+    pub const DEBIAN: Self = Self { name: "containerd", directory: None, is_parallel: false };
 
     /// A newer one, with its defaults or in parallel.
     pub const fn two(directory: PathBuf, is_parallel: bool) -> Self {
         Self {
-            name: if is_parallel {
-                "containerd 2 (parallel)"
-            } else {
-                "containerd 2"
-            },
+            name: if is_parallel { "containerd 2 (parallel)" } else { "containerd 2" },
             directory: Some(directory),
             is_parallel,
         }
@@ -81,9 +73,7 @@ impl Containerd {
         daemon.wait_for_socket(&socket)?;
         let ctr = || {
             let mut ctr = self.program("ctr");
-            ctr.arg("--address")
-                .arg(&socket)
-                .args(["--namespace", "bench"]);
+            ctr.arg("--address").arg(&socket).args(["--namespace", "bench"]);
             ctr
         };
         // An answer means that all of it is up; the socket alone does not.

@@ -34,9 +34,7 @@ pub(super) fn skopeo(job: Job<'_>) -> Result<Cost> {
 
 pub(super) fn skopeo_umoci(job: Job<'_>) -> Result<Cost> {
     let mut unpack = Command::new("umoci");
-    unpack
-        .args(["raw", "unpack", "--image", &layout(job)])
-        .arg(job.ground.join("rootfs"));
+    unpack.args(["raw", "unpack", "--image", &layout(job)]).arg(job.ground.join("rootfs"));
     let (copy, unpack) = (skopeo(job)?, job.cost(&unpack)?);
     Ok(Cost {
         wall_secs: copy.wall_secs + unpack.wall_secs,
@@ -48,30 +46,22 @@ pub(super) fn skopeo_umoci(job: Job<'_>) -> Result<Cost> {
 /// podman and buildah, which share their library.
 pub(super) fn pull(program: &str, arguments: &[&str], job: Job<'_>) -> Result<Cost> {
     let policy = job.work.join("policy.json");
-    fs::write(
-        &policy,
-        r#"{"default": [{"type": "insecureAcceptAnything"}]}"#,
-    )?;
+    fs::write(&policy, r#"{"default": [{"type": "insecureAcceptAnything"}]}"#)?;
     let registries = job.work.join("registries.conf");
     fs::write(&registries, "")?;
     let temporary = job.ground.join("tmp");
     fs::create_dir(&temporary)?;
     let mut pull = Command::new(program);
-    pull.arg("--root")
-        .arg(job.ground.join("root"))
-        .arg("--runroot")
-        .arg(job.ground.join("run"));
+    pull.arg("--root").arg(job.ground.join("root")).arg("--runroot").arg(job.ground.join("run"));
     pull.args(["--storage-driver", "overlay"]).args(arguments);
-    pull.args(["pull", "--quiet", "--signature-policy"])
-        .arg(&policy);
+    pull.args(["pull", "--quiet", "--signature-policy"]).arg(&policy);
     if job.has_tls() {
         pull.arg("--cert-dir").arg(trust(job));
     } else {
         pull.arg("--tls-verify=false");
     }
     pull.arg(format!("docker://{}", job.tagged()));
-    pull.env("TMPDIR", &temporary)
-        .env("CONTAINERS_REGISTRIES_CONF", &registries);
+    pull.env("TMPDIR", &temporary).env("CONTAINERS_REGISTRIES_CONF", &registries);
     job.cost(&pull)
 }
 

@@ -48,10 +48,7 @@ impl Ours {
     pub fn serve(&self, job: Job<'_>) -> Result<(Daemon, PathBuf)> {
         let socket = job.work.join("imagepuller.socket");
         let mut serve = Command::new(&self.program);
-        serve
-            .arg("serve")
-            .arg("--listen")
-            .arg(format!("unix:{}", socket.display()));
+        serve.arg("serve").arg("--listen").arg(format!("unix:{}", socket.display()));
         let document = self.document(job)?;
         serve.arg("--store").arg(job.ground.join("store"));
         // The registry is on this machine, which takes the owner's word.
@@ -67,12 +64,7 @@ impl Ours {
         let bundle = job.ground.join(bundle);
         fs::create_dir_all(&bundle)?;
         let mut request = Command::new(&self.program);
-        request
-            .arg("request")
-            .arg("--socket")
-            .arg(socket)
-            .arg(job.pinned())
-            .arg(bundle);
+        request.arg("request").arg("--socket").arg(socket).arg(job.pinned()).arg(bundle);
         Ok(request)
     }
 
@@ -84,9 +76,7 @@ impl Ours {
     pub(super) fn pull(&self, job: Job<'_>) -> Result<Cost> {
         let mut pull = Command::new(&self.program);
         pull.arg("pull").arg("--config").arg(self.document(job)?);
-        pull.arg("--output")
-            .arg(job.ground.join("image"))
-            .arg(job.pinned());
+        pull.arg("--output").arg(job.ground.join("image")).arg(job.pinned());
         job.cost(&pull)
     }
 }

@@ -64,14 +64,7 @@ pub fn unpack(tar: &mut impl Read, watch: &Stopwatch, root: &Path) -> Result<()>
                 let target = target.strip_prefix(".").unwrap_or(&target);
                 linkat(&root, target, &parent.1, name, AtFlags::empty())?;
             }
-            _ => file(
-                &mut entry,
-                &parent.1,
-                name.as_ref(),
-                mode,
-                &times,
-                &mut buffer,
-            )?,
+            _ => file(&mut entry, &parent.1, name.as_ref(), mode, &times, &mut buffer)?,
         }
     }
     for (path, times) in directories {
@@ -108,20 +101,10 @@ fn file(
 }
 
 fn above_or_dot(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    }
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 fn times(mtime: u64) -> Timestamps {
-    let time = Timespec {
-        tv_sec: i64::try_from(mtime).unwrap_or_default(),
-        tv_nsec: 0,
-    };
-    Timestamps {
-        last_access: time,
-        last_modification: time,
-    }
+    let time = Timespec { tv_sec: i64::try_from(mtime).unwrap_or_default(), tv_nsec: 0 };
+    Timestamps { last_access: time, last_modification: time }
 }

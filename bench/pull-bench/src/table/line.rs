@@ -34,10 +34,7 @@ fn row(record: &Record, image: &Image, peer: &Peer, place: Place, fastest: Optio
     let Some(cost) = median(record, peer, image, place) else {
         return failed(image, peer, &runs, 10);
     };
-    let beside = Place {
-        way: place.way.beside(),
-        ..place
-    };
+    let beside = Place { way: place.way.beside(), ..place };
     let beside = median(record, peer, image, beside).map(|beside| beside.wall_secs);
     let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
     let counted = |count: fn(&Counts) -> u64| {

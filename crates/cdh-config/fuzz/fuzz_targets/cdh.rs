@@ -5,10 +5,7 @@
 use puller_config::Document;
 
 fuzzing::target!(|bytes: &[u8]| {
-    let last = bytes
-        .rsplit(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
+    let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     let parameters = String::from_utf8_lossy(last);
     for cdh in [Some(bytes), None] {
         let findings = match cdh_config::read(cdh, &parameters) {

@@ -52,9 +52,7 @@ pub fn encrypt(
     which: Which,
 ) -> Result<Encrypted> {
     let path = scratch.path().join(name);
-    let mut arguments = ["copy", "--quiet", "--insecure-policy"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut arguments = ["copy", "--quiet", "--insecure-policy"].map(str::to_owned).to_vec();
     for key in keys {
         arguments.push("--encryption-key".to_owned());
         arguments.push(format!("jwe:{}", key.public().display()));
@@ -117,10 +115,7 @@ impl Encrypted {
         let last = layers.len() - 1;
         for (place, (layer, before)) in layers.iter().zip(&plain_layers).enumerate() {
             if which == Which::Last && place != last {
-                ensure!(
-                    layer["digest"] == before["digest"],
-                    "layer {place} was not to be touched"
-                );
+                ensure!(layer["digest"] == before["digest"], "layer {place} was not to be touched");
                 continue;
             }
             prove_layer(layer, before, &self.path, plain)
@@ -133,10 +128,7 @@ impl Encrypted {
 fn prove_layer(layer: &Value, before: &Value, path: &Path, plain: &Path) -> Result<()> {
     let media_type = text(layer, "mediaType")?;
     let plain_type = text(before, "mediaType")?;
-    ensure!(
-        *media_type == format!("{plain_type}+encrypted"),
-        "its media type is {media_type}"
-    );
+    ensure!(*media_type == format!("{plain_type}+encrypted"), "its media type is {media_type}");
     ensure!(
         layer["annotations"]
             .as_object()
@@ -150,20 +142,14 @@ fn prove_layer(layer: &Value, before: &Value, path: &Path, plain: &Path) -> Resu
         "its public options name another cipher"
     );
     let (bytes, clear) = (read(path, layer)?, read(plain, before)?);
-    ensure!(
-        bytes.len() == clear.len() && bytes != clear,
-        "its bytes are the plain layer's"
-    );
+    ensure!(bytes.len() == clear.len() && bytes != clear, "its bytes are the plain layer's");
     ensure!(
         !MAGICS.iter().any(|magic| bytes.starts_with(magic)),
         "its bytes begin as a compressed stream does"
     );
     // Not even somewhere inside: no run of the plain bytes shows.
     let sample = &clear[clear.len() / 2..(clear.len() / 2 + 16).min(clear.len())];
-    ensure!(
-        !bytes.windows(sample.len()).any(|window| window == sample),
-        "plain bytes show in it"
-    );
+    ensure!(!bytes.windows(sample.len()).any(|window| window == sample), "plain bytes show in it");
     Ok(())
 }
 
@@ -206,7 +192,5 @@ pub(super) fn read(layout: &Path, descriptor: &Value) -> Result<Vec<u8>> {
 
 /// A member that is text.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
-    value[name]
-        .as_str()
-        .with_context(|| format!("no \"{name}\""))
+    value[name].as_str().with_context(|| format!("no \"{name}\""))
 }

@@ -62,12 +62,7 @@ impl Key {
         let path = text(&private)?;
         let arguments = ["pkey", "-in", path, "-pubout", "-out", text(&public)?];
         run_checked(scratch, "openssl", arguments)?;
-        Ok(Self {
-            kind,
-            scratch: scratch.clone(),
-            private,
-            public,
-        })
+        Ok(Self { kind, scratch: scratch.clone(), private, public })
     }
 
     /// The private key as PEM, PKCS#8.
@@ -140,12 +135,8 @@ impl Key {
         let input = self.scratch.write("oaep.closed", closed)?;
         let arguments = ["pkeyutl", "-decrypt", "-inkey", text(&self.private)?];
         let oaep = ["-pkeyopt", "rsa_padding_mode:oaep"];
-        let output = run_with_input(
-            &self.scratch,
-            "openssl",
-            arguments.into_iter().chain(oaep),
-            &input,
-        )?;
+        let output =
+            run_with_input(&self.scratch, "openssl", arguments.into_iter().chain(oaep), &input)?;
         Ok(output.stdout)
     }
 

@@ -151,9 +151,7 @@ impl Surgery {
     /// Where there are none.
     pub fn remove_annotations(&mut self, place: usize) -> Result<()> {
         let layer = self.layer(place).as_object_mut();
-        layer
-            .and_then(|layer| layer.remove("annotations"))
-            .context("no annotations")?;
+        layer.and_then(|layer| layer.remove("annotations")).context("no annotations")?;
         Ok(())
     }
 

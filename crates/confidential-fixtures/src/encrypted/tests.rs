@@ -18,13 +18,8 @@ fn plain(scratch: &Scratch) -> std::path::PathBuf {
         let content: Vec<u8> = (0..5000u32).flat_map(u32::to_le_bytes).collect();
         archive::Tar::default().file(name, content).bytes()
     };
-    let layers = vec![
-        (tar("one"), Compression::Gzip),
-        (tar("two"), Compression::Zstd),
-    ];
-    of_archives(&scratch.path().join("plain"), layers)
-        .unwrap()
-        .path
+    let layers = vec![(tar("one"), Compression::Gzip), (tar("two"), Compression::Zstd)];
+    of_archives(&scratch.path().join("plain"), layers).unwrap().path
 }
 
 /// Whether `skopeo` itself decrypts an image to the plain layers.
@@ -79,19 +74,14 @@ fn skopeo_encrypts_for_every_kind_of_key() {
 #[test]
 fn keys_come_in_every_container() {
     let scratch = Scratch::new().unwrap();
-    for (kind, label) in [
-        (KeyKind::Rsa2048, "RSA PRIVATE KEY"),
-        (KeyKind::P384, "EC PRIVATE KEY"),
-    ] {
+    for (kind, label) in [(KeyKind::Rsa2048, "RSA PRIVATE KEY"), (KeyKind::P384, "EC PRIVATE KEY")]
+    {
         let key = Key::generate(&scratch, &format!("{kind:?}"), kind).unwrap();
         let begins =
             |text: &str, label: &str| text.starts_with(&format!("-----BEGIN {label}-----"));
         assert!(begins(&key.pem().unwrap(), "PRIVATE KEY"));
         assert!(begins(&key.traditional_pem().unwrap(), label));
-        assert!(begins(
-            &key.protected_pem("password").unwrap(),
-            "ENCRYPTED PRIVATE KEY"
-        ));
+        assert!(begins(&key.protected_pem("password").unwrap(), "ENCRYPTED PRIVATE KEY"));
         assert_eq!(key.der().unwrap()[0], 0x30);
     }
 }
@@ -114,9 +104,7 @@ fn surgery_changes_one_thing() {
                 options.as_object_mut().unwrap().remove("hmac").unwrap();
             })
         }),
-        ("cipher", |image| {
-            image.public_options(0, |options| options["cipher"] = json!("ROT13"))
-        }),
+        ("cipher", |image| image.public_options(0, |options| options["cipher"] = json!("ROT13"))),
     ];
     let mut digests = vec![image.manifest.clone()];
     for (name, change) in changes {
@@ -152,10 +140,9 @@ fn packets_hold_the_private_options() {
     assert_eq!(options["digest"], plain_layers[1]["digest"]);
 
     let mut rewrap = Rewrap::new("kbs:///default/key/image").unwrap();
-    for (wrap_type, version, count) in [
-        (WrapType::A256Gcm, Version::One, 4),
-        (WrapType::A256Ctr, Version::Two, 8),
-    ] {
+    for (wrap_type, version, count) in
+        [(WrapType::A256Gcm, Version::One, 4), (WrapType::A256Ctr, Version::Two, 8)]
+    {
         (rewrap.wrap_type, rewrap.version) = (wrap_type, version);
         let name = format!("packets-{wrap_type:?}");
         let wrapped = rewrap.apply(&scratch, &name, &image, &key).unwrap();
@@ -172,11 +159,7 @@ fn packets_hold_the_private_options() {
         assert!(!String::from_utf8_lossy(&hidden).contains("symkey"));
         assert_eq!(
             hidden.len() - options.to_string().len(),
-            if wrap_type == WrapType::A256Gcm {
-                16
-            } else {
-                0
-            }
+            if wrap_type == WrapType::A256Gcm { 16 } else { 0 }
         );
     }
 }

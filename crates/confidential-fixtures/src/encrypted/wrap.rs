@@ -175,12 +175,10 @@ pub(super) fn private_options(annotation: &str, key: &Key) -> Result<Value> {
         "a JWE for one RSA key was expected"
     );
     let content_key = key.open_oaep(&part("encrypted_key")?)?;
-    let content_key: [u8; 32] = content_key
-        .try_into()
-        .map_err(|_| anyhow!("a content key of 32 bytes was expected"))?;
-    let iv: [u8; 12] = part("iv")?
-        .try_into()
-        .map_err(|_| anyhow!("an IV of 12 bytes was expected"))?;
+    let content_key: [u8; 32] =
+        content_key.try_into().map_err(|_| anyhow!("a content key of 32 bytes was expected"))?;
+    let iv: [u8; 12] =
+        part("iv")?.try_into().map_err(|_| anyhow!("an IV of 12 bytes was expected"))?;
     let sealed = [part("ciphertext")?, part("tag")?].concat();
     let aad = text(&jwe, "protected")?.as_bytes();
     let opened = open_gcm(&content_key, &iv, &sealed, aad)?;

@@ -47,10 +47,7 @@ fn refusals_are_those_of_the_real_broker() {
         assert_eq!(answer.status(), exchange.answer.status(), "{name}");
         assert_eq!(body, exchange.body, "{name}");
         let head = head.to_lowercase();
-        assert!(
-            !head.contains("set-cookie") && !head.contains("content-type"),
-            "{name}"
-        );
+        assert!(!head.contains("set-cookie") && !head.contains("content-type"), "{name}");
     }
 }
 
@@ -63,10 +60,7 @@ fn what_the_real_broker_takes_is_taken() {
     assert_eq!(answer.status(), 200);
     let cookie = exchange.request.header("cookie").unwrap();
     let text = String::from_utf8(answer.bytes).unwrap();
-    assert!(
-        text.contains(&format!("Set-Cookie: {cookie}; Expires=")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("Set-Cookie: {cookie}; Expires=")), "{text}");
     for name in ["resource-ok-cookie", "token-and-cookie"] {
         let asked = Exchange::read(name).unwrap().request;
         assert_eq!(asked.header("cookie"), Some(cookie), "{name}");
@@ -88,10 +82,7 @@ fn state(exchange: &Exchange, name: &str, at: At) -> State {
         .with("default/forbidden/x", "never");
     let state = State {
         vault: Mutex::new(vault),
-        policy: Policy {
-            refused: vec!["default/forbidden/x".to_owned()],
-            ..Policy::default()
-        },
+        policy: Policy { refused: vec!["default/forbidden/x".to_owned()], ..Policy::default() },
         sessions: Mutex::default(),
         tokens: Mutex::default(),
     };

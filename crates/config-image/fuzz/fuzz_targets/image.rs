@@ -14,9 +14,7 @@ fuzzing::target!(|bytes: &[u8]| {
         assert!(image.document.len() <= MAX_DOCUMENT_BYTES);
         assert!(image.header.gzip_len() + 16 <= bytes.len());
         if let Ok(again) = encode(magic, &image.document) {
-            let document = decode(again.as_slice(), magic)
-                .expect("own images decode")
-                .document;
+            let document = decode(again.as_slice(), magic).expect("own images decode").document;
             assert!(document == image.document);
         }
     }

@@ -24,11 +24,7 @@ pub fn look(console: &mut Console) {
     let mut names: Vec<String> = folder
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| {
-            !["loop", "ram", "zram", "dm-"]
-                .iter()
-                .any(|kind| name.starts_with(kind))
-        })
+        .filter(|name| !["loop", "ram", "zram", "dm-"].iter().any(|kind| name.starts_with(kind)))
         .collect();
     names.sort();
     for name in names.into_iter().take(MAX_DISKS) {

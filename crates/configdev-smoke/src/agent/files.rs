@@ -35,11 +35,7 @@ pub fn policy(named: Option<&str>, console: &mut Console) -> Result<(), String> 
         None if named.is_some() => late(|| Path::new(path).exists()),
         None => None,
     };
-    console.say(&Seen::Policy {
-        path: path.to_owned(),
-        text: found.clone(),
-        late_secs,
-    });
+    console.say(&Seen::Policy { path: path.to_owned(), text: found.clone(), late_secs });
     match found {
         None if named.is_some() => Err(format!("there is no policy at {path}")),
         _ => Ok(()),
@@ -82,11 +78,7 @@ fn say_file(path: &str, console: &mut Console) {
 fn start_of(path: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let limit = 4 * MAX_TEXT_CHARS as u64;
-    File::open(path)
-        .ok()?
-        .take(limit)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    File::open(path).ok()?.take(limit).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.chars().take(MAX_TEXT_CHARS).collect())
 }
@@ -95,10 +87,7 @@ fn start_of(path: &str) -> Option<String> {
 fn kernel_log() -> Vec<String> {
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let flags = i32::try_from(nonblocking).unwrap_or_default();
-    let log = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open("/dev/kmsg");
+    let log = OpenOptions::new().read(true).custom_flags(flags).open("/dev/kmsg");
     let Ok(mut log) = log else {
         return Vec::new();
     };
@@ -140,11 +129,7 @@ pub fn memory(console: &mut Console) {
             continue;
         }
         let status = fs::read_to_string(path.join("status")).unwrap_or_default();
-        let whole = if name == "imagepuller" {
-            name
-        } else {
-            "initdata-processor"
-        };
+        let whole = if name == "imagepuller" { name } else { "initdata-processor" };
         let peak: &mut u64 = peaks.entry(whole.to_owned()).or_default();
         *peak = (*peak).max(kib(&status, "VmHWM:"));
     }

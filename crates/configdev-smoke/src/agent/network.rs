@@ -40,15 +40,9 @@ pub fn up(name_server: Option<&str>) -> Seen {
     }
     let error = match &interface {
         None => Some("there is no interface".to_owned()),
-        Some(name) => configure(name, name_server)
-            .err()
-            .map(|error| error.to_string()),
+        Some(name) => configure(name, name_server).err().map(|error| error.to_string()),
     };
-    Seen::Network {
-        interface,
-        loaded,
-        error,
-    }
+    Seen::Network { interface, loaded, error }
 }
 
 /// The first interface that is not the loopback.

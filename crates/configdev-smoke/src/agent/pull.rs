@@ -16,10 +16,8 @@ use crate::seen::{MAX_TEXT_CHARS, Seen};
 const BUNDLE: &str = "/run/kata-containers/smoke";
 
 /// The puller's own socket and that of the watcher of its disk.
-const OTHERS: [&str; 2] = [
-    "/run/guest-services/imagepull.socket",
-    "/run/initdata-processor/imagepuller.socket",
-];
+const OTHERS: [&str; 2] =
+    ["/run/guest-services/imagepull.socket", "/run/initdata-processor/imagepuller.socket"];
 
 /// Connects as the agent does: if the socket is there now, or never. `starts_the_hub`: the agent
 /// has taken the socket away or waits for another program's.

@@ -19,13 +19,7 @@ pub fn listen() -> (Option<VsockListener>, Seen) {
         Ok(listener) => listener,
         Err(error) => {
             let error = Some(format!("it cannot listen on port {PORT}: {error}"));
-            return (
-                None,
-                Seen::Vsock {
-                    loaded: false,
-                    error,
-                },
-            );
+            return (None, Seen::Vsock { loaded: false, error });
         }
     };
     let has_transport = || Path::new("/sys/bus/virtio/drivers").join(MODULE).exists();

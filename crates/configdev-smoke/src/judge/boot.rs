@@ -8,10 +8,7 @@ use crate::seen::Seen;
 
 /// What a console says where there is no agent, and what to do; the first that fits.
 const SIGNS: [(&str, &str); 7] = [
-    (
-        "so there will be no agent",
-        "the first program turned the machine off and said why",
-    ),
+    ("so there will be no agent", "the first program turned the machine off and said why"),
     (
         "Unable to mount root fs",
         "the kernel did not take the initrd: it needs BLK_DEV_INITRD and the initrd's compression \
@@ -22,22 +19,10 @@ const SIGNS: [(&str, &str); 7] = [
         "the initrd has no /init that the kernel can start; for another first program say \
          rdinit=PATH in --append",
     ),
-    (
-        "Attempted to kill init",
-        "the first program ended; the lines before say why",
-    ),
-    (
-        "Out of memory",
-        "give the guest more with --memory, as Kata's default_memory does",
-    ),
-    (
-        "Dependency failed for",
-        "a unit that the agent requires failed; the lines before say which",
-    ),
-    (
-        "Kernel panic",
-        "the lines before the panic say why; try --cpu max,-cx16",
-    ),
+    ("Attempted to kill init", "the first program ended; the lines before say why"),
+    ("Out of memory", "give the guest more with --memory, as Kata's default_memory does"),
+    ("Dependency failed for", "a unit that the agent requires failed; the lines before say which"),
+    ("Kernel panic", "the lines before the panic say why; try --cpu max,-cx16"),
 ];
 
 /// Words of a processor or of a first program that refused initdata.
@@ -123,10 +108,9 @@ impl View<'_> {
         match vsock {
             None => row.skipped("the agent did not get so far"),
             Some((_, Some(error))) => row.failed(shown(&error), remedy),
-            Some((true, None)) => row.warning(
-                "after the stand-in had loaded vmw_vsock_virtio_transport",
-                remedy,
-            ),
+            Some((true, None)) => {
+                row.warning("after the stand-in had loaded vmw_vsock_virtio_transport", remedy)
+            }
             Some((false, None)) => row.fine("the agent listens"),
         }
     }
@@ -135,13 +119,7 @@ impl View<'_> {
         let row = Row::new("disks", Kind::Drivers);
         let (mut names, mut magics, mut writable) = (Vec::new(), Vec::new(), false);
         for seen in self.seen() {
-            if let Seen::Disk {
-                name,
-                magic,
-                read_only,
-                ..
-            } = seen
-            {
+            if let Seen::Disk { name, magic, read_only, .. } = seen {
                 let magic = magic.as_deref();
                 names.push(match magic {
                     Some(magic) => format!("{name} ({magic})"),
@@ -151,10 +129,7 @@ impl View<'_> {
                 writable |= magic == Some("imgpullr") && !read_only;
             }
         }
-        let wanted = [
-            ("initdata", self.case.has_initdata),
-            ("imgpullr", self.case.has_document),
-        ];
+        let wanted = [("initdata", self.case.has_initdata), ("imgpullr", self.case.has_document)];
         let missing: Vec<_> = wanted
             .iter()
             .filter(|(magic, wanted)| *wanted && !magics.contains(magic))

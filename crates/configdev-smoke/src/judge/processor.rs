@@ -31,19 +31,9 @@ impl View<'_> {
 
     fn files_seen(&self) -> Vec<File<'_>> {
         let files = self.seen().filter_map(|seen| match seen {
-            Seen::File {
-                path,
-                mode,
-                owner,
-                bytes,
-                reason,
-            } => Some(File {
-                path,
-                mode,
-                owner,
-                bytes: *bytes,
-                reason: reason.as_deref(),
-            }),
+            Seen::File { path, mode, owner, bytes, reason } => {
+                Some(File { path, mode, owner, bytes: *bytes, reason: reason.as_deref() })
+            }
             _ => None,
         });
         files.collect()
@@ -157,9 +147,7 @@ impl View<'_> {
         let row = Row::new("files", Kind::Processor);
         let files = self.files_seen();
         let find = |path| files.iter().find(|file| file.path == path);
-        let reason = files
-            .iter()
-            .find(|file| file.path.ends_with("imagepuller.error"));
+        let reason = files.iter().find(|file| file.path.ends_with("imagepuller.error"));
         if self.case.expect != Expect::Refused
             && let Some(file) = reason
         {
@@ -191,16 +179,9 @@ impl View<'_> {
             let text = format!("{} has the mode {}", file.path, file.mode);
             return row.failed(text, "let nothing but the processor make or change it");
         }
-        let told = files
-            .iter()
-            .filter(|file| file.path != MEASURED && file.path != INSECURE);
+        let told = files.iter().filter(|file| file.path != MEASURED && file.path != INSECURE);
         let told: Vec<_> = told
-            .map(|file| {
-                format!(
-                    "{} {} {} {} B",
-                    file.path, file.mode, file.owner, file.bytes
-                )
-            })
+            .map(|file| format!("{} {} {} {} B", file.path, file.mode, file.owner, file.bytes))
             .collect();
         row.fine(told.join(", "))
     }
@@ -208,12 +189,9 @@ impl View<'_> {
     fn hidden(&self) -> Row {
         let row = Row::new("initdata-disk", Kind::Processor);
         let visible = self.find(|seen| match seen {
-            Seen::Disk {
-                name,
-                magic,
-                visible: true,
-                ..
-            } => (magic.as_deref() == Some("initdata")).then(|| name.clone()),
+            Seen::Disk { name, magic, visible: true, .. } => {
+                (magic.as_deref() == Some("initdata")).then(|| name.clone())
+            }
             _ => None,
         });
         match visible {
@@ -239,17 +217,11 @@ fn expected_mode(file: &File<'_>) -> &'static str {
 
 fn first_line(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty());
-    foreign_text::one_line(line.unwrap_or_default())
-        .up_to(80)
-        .to_string()
+    foreign_text::one_line(line.unwrap_or_default()).up_to(80).to_string()
 }
 
 /// The line of the deny-all policy that says why.
 fn reason(text: &str) -> String {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("reason := "));
-    foreign_text::one_line(line.unwrap_or("it names no reason"))
-        .up_to(400)
-        .to_string()
+    let line = text.lines().find_map(|line| line.strip_prefix("reason := "));
+    foreign_text::one_line(line.unwrap_or("it names no reason")).up_to(400).to_string()
 }

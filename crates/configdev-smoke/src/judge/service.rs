@@ -31,13 +31,7 @@ impl View<'_> {
         let mut told = Vec::new();
         let mut agents = None;
         for seen in self.seen() {
-            if let Seen::Socket {
-                path,
-                mode,
-                error,
-                late_secs,
-            } = seen
-            {
+            if let Seen::Socket { path, mode, error, late_secs } = seen {
                 agents = agents.or(Some((path, mode, error, *late_secs)));
                 told.push(format!("{path} {}", mode.as_deref().unwrap_or("not there")));
             }
@@ -102,11 +96,9 @@ impl View<'_> {
     fn network(&self) -> Row {
         let row = Row::new("network", Kind::Drivers);
         let network = self.find(|seen| match seen {
-            Seen::Network {
-                interface,
-                loaded,
-                error,
-            } => Some((interface.clone(), *loaded, error.clone())),
+            Seen::Network { interface, loaded, error } => {
+                Some((interface.clone(), *loaded, error.clone()))
+            }
             _ => None,
         });
         let driver = "build VIRTIO_NET into the kernel, or load virtio_net before the agent starts";
@@ -136,19 +128,9 @@ impl View<'_> {
             return row.skipped("no image: with a document of yours name one with --pull");
         }
         let pull = self.find(|seen| match seen {
-            Seen::Pull {
-                digest,
-                error,
-                secs,
-                entries,
-                mounted,
-            } => Some((
-                digest.clone(),
-                error.clone(),
-                *secs,
-                *entries,
-                mounted.clone(),
-            )),
+            Seen::Pull { digest, error, secs, entries, mounted } => {
+                Some((digest.clone(), error.clone(), *secs, *entries, mounted.clone()))
+            }
             _ => None,
         });
         let Some((digest, error, secs, entries, mounted)) = pull else {
@@ -177,10 +159,7 @@ impl View<'_> {
             ),
             (None, _) => {
                 let (digest, kind) = (digest.unwrap_or_default(), mounted.unwrap_or_default());
-                row.fine(format!(
-                    "{} in {secs:.1} s, mounted as {kind}",
-                    shown(&digest)
-                ))
+                row.fine(format!("{} in {secs:.1} s, mounted as {kind}", shown(&digest)))
             }
         }
     }
@@ -188,11 +167,7 @@ impl View<'_> {
     fn memory(&self) -> Option<Row> {
         let row = Row::new("memory", Kind::Surroundings);
         self.find(|seen| match seen {
-            Seen::Memory {
-                total,
-                available,
-                peaks,
-            } => {
+            Seen::Memory { total, available, peaks } => {
                 let peaks = peaks.iter().map(|(name, kib)| {
                     let name = foreign_text::one_line(name).up_to(40);
                     format!(", {name} at most {} MiB", kib >> 10)

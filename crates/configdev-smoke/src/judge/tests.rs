@@ -77,10 +77,7 @@ fn good() -> Vec<Seen> {
             processes: Some("none".to_owned()),
             clock_secs: 1_000_005,
         },
-        Seen::Run {
-            kind: Some("tmpfs".to_owned()),
-            by_agent: false,
-        },
+        Seen::Run { kind: Some("tmpfs".to_owned()), by_agent: false },
         disk("vda", None),
         disk("vdb", Some("initdata")),
         disk("vdc", Some("imgpullr")),
@@ -90,17 +87,10 @@ fn good() -> Vec<Seen> {
         file("/run/insecure-cfg", "0700"),
         file("/run/insecure-cfg/imagepuller.toml", "0600"),
         socket("/run/confidential-containers/cdh.sock"),
-        Seen::Network {
-            interface: Some("eth0".to_owned()),
-            loaded: false,
-            error: None,
-        },
+        Seen::Network { interface: Some("eth0".to_owned()), loaded: false, error: None },
         pull(Some("sha256:1"), None),
         Seen::Done,
-        Seen::Vsock {
-            loaded: false,
-            error: None,
-        },
+        Seen::Vsock { loaded: false, error: None },
     ]
 }
 
@@ -119,10 +109,7 @@ fn run_of(seen: Vec<Seen>, ended: Ended) -> Run {
 fn judged(case: &Case, run: &Run) -> (Vec<&'static str>, u8) {
     let rows = judge(case, run, Ok(Vec::new()));
     let bad = rows.iter().filter(|row| row.state == State::Failed);
-    (
-        bad.map(|row| row.name).collect(),
-        exit_code(&rows, &run.ended),
-    )
+    (bad.map(|row| row.name).collect(), exit_code(&rows, &run.ended))
 }
 
 #[test]
@@ -139,14 +126,9 @@ fn nothing_is_said_of_a_good_guest() {
 fn each_thing_that_is_wrong_has_its_row_and_its_code() {
     type Change = fn(&mut Vec<Seen>);
     let rows: &[(&str, u8, Change)] = &[
-        ("disks", 2, |seen| {
-            seen.retain(|one| *one != disk("vdc", Some("imgpullr")))
-        }),
+        ("disks", 2, |seen| seen.retain(|one| *one != disk("vdc", Some("imgpullr")))),
         ("vsock", 2, |seen| {
-            seen[14] = Seen::Vsock {
-                loaded: false,
-                error: Some("no virtio transport".to_owned()),
-            };
+            seen[14] = Seen::Vsock { loaded: false, error: Some("no virtio transport".to_owned()) };
         }),
         ("network", 2, |seen| {
             seen[11] = Seen::Network {
@@ -156,34 +138,23 @@ fn each_thing_that_is_wrong_has_its_row_and_its_code() {
             };
         }),
         ("run", 5, |seen| {
-            seen[1] = Seen::Run {
-                kind: Some("tmpfs".to_owned()),
-                by_agent: true,
-            };
+            seen[1] = Seen::Run { kind: Some("tmpfs".to_owned()), by_agent: true };
         }),
         ("clock", 5, |seen| {
             if let Seen::Agent { clock_secs, .. } = &mut seen[0] {
                 *clock_secs = 0;
             }
         }),
-        ("policy", 3, |seen| {
-            seen[5] = policy("# nothing may run in this guest: x")
-        }),
+        ("policy", 3, |seen| seen[5] = policy("# nothing may run in this guest: x")),
         ("processor", 3, |seen| {
             seen.push(file("/run/insecure-cfg/initdata.refused", "0600"));
         }),
-        ("processor", 3, |seen| {
-            seen.retain(|one| *one != file("/run/measured-cfg", "0755"))
-        }),
-        ("files", 3, |seen| {
-            seen[9] = file("/run/insecure-cfg/imagepuller.toml", "0644")
-        }),
+        ("processor", 3, |seen| seen.retain(|one| *one != file("/run/measured-cfg", "0755"))),
+        ("files", 3, |seen| seen[9] = file("/run/insecure-cfg/imagepuller.toml", "0644")),
         ("files", 3, |seen| {
             seen.retain(|one| *one != file("/run/insecure-cfg/imagepuller.toml", "0600"));
         }),
-        ("sockets", 4, |seen| {
-            seen.insert(10, Seen::Hub { is_there: true })
-        }),
+        ("sockets", 4, |seen| seen.insert(10, Seen::Hub { is_there: true })),
         ("sockets", 4, |seen| {
             seen[10] = Seen::Socket {
                 path: "/run/confidential-containers/cdh.sock".to_owned(),
@@ -192,9 +163,7 @@ fn each_thing_that_is_wrong_has_its_row_and_its_code() {
                 late_secs: Some(2.0),
             };
         }),
-        ("pull", 6, |seen| {
-            seen[12] = pull(None, Some("401 Unauthorized"))
-        }),
+        ("pull", 6, |seen| seen[12] = pull(None, Some("401 Unauthorized"))),
         ("pull", 6, |seen| seen[12] = pull(Some("sha256:2"), None)),
     ];
     for (name, code, change) in rows {

@@ -28,11 +28,7 @@ fuzzing::target!(|bytes: &[u8]| {
         directory(name, vec!["x.crt".into(), "x.key".into()], hosts_toml),
     ];
     let mut read_file = |path: &Path| {
-        if path.ends_with("ca.crt") {
-            Ok(CA.to_vec().into())
-        } else {
-            Ok(ca.to_vec().into())
-        }
+        if path.ends_with("ca.crt") { Ok(CA.to_vec().into()) } else { Ok(ca.to_vec().into()) }
     };
     let written = certs_d::read(directories, &mut read_file).write(None);
     match &written.document {

@@ -24,9 +24,7 @@ impl NodeFiles for Parts<'_> {
     }
 
     fn list(&mut self, _: &Path) -> Vec<String> {
-        (0..self.0.len())
-            .map(|number| format!("{number}.toml"))
-            .collect()
+        (0..self.0.len()).map(|number| format!("{number}.toml")).collect()
     }
 }
 

@@ -17,13 +17,8 @@ fuzzing::target!(|input: &[u8]| {
         ("key.password".to_owned(), b"test".to_vec().into()),
     ]
     .into();
-    let sources = [
-        Source::File { name: "file", text },
-        Source::Mounted {
-            name: "secret",
-            values: &values,
-        },
-    ];
+    let sources =
+        [Source::File { name: "file", text }, Source::Mounted { name: "secret", values: &values }];
     for only in ["", "registry.corp/a"] {
         let only: Vec<_> = prefix(only).into_iter().collect();
         added(import(&sources, &only), document, text.len());
@@ -31,11 +26,7 @@ fuzzing::target!(|input: &[u8]| {
 });
 
 fn added(imported: Imported, document: &[u8], length: usize) {
-    let wanted: usize = imported
-        .keys
-        .iter()
-        .map(|key| key.images.len().max(1))
-        .sum();
+    let wanted: usize = imported.keys.iter().map(|key| key.images.len().max(1)).sum();
     assert!(imported.keys.len() <= MAX_VALUES);
     let Ok(before) = Document::parse(document) else {
         assert!(put_below(document, &imported.keys).is_err());
@@ -47,23 +38,13 @@ fn added(imported: Imported, document: &[u8], length: usize) {
         assert!(!takes_keys || document.len() + length * (1 + wanted) > 1 << 14);
         return;
     };
-    assert_eq!(
-        complete.document.registries.len(),
-        before.document.registries.len()
-    );
+    assert_eq!(complete.document.registries.len(), before.document.registries.len());
     let left_out = complete.findings.len();
-    assert_eq!(
-        count(&complete.document) + left_out,
-        count(&before.document) + wanted
-    );
+    assert_eq!(count(&complete.document) + left_out, count(&before.document) + wanted);
     let again = put_below(&complete.text, &imported.keys).expect("a valid document");
     assert_eq!(again.text, complete.text);
 }
 
 fn count(document: &Document) -> usize {
-    document
-        .decryption_keys
-        .tables()
-        .map(|(_, keys)| keys.len())
-        .sum()
+    document.decryption_keys.tables().map(|(_, keys)| keys.len()).sum()
 }

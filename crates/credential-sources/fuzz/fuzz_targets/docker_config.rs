@@ -25,21 +25,14 @@ fn is_writable(offer: &Offer) -> bool {
 }
 
 fuzzing::target!(|bytes: &[u8]| {
-    let file = SourceFile {
-        name: "a",
-        text: bytes,
-    };
+    let file = SourceFile { name: "a", text: bytes };
     let offers = |widening| {
         let imported = import(&[file], Some("default"), widening);
         for finding in imported.findings.iter().chain(&imported.faults) {
             assert!(!finding.to_string().contains(char::is_control));
         }
         let merged = merge(b"", &imported.offers).expect("fits into an empty document");
-        let lost = merged
-            .decisions
-            .iter()
-            .map(|decision| decision.losers.len())
-            .sum::<usize>();
+        let lost = merged.decisions.iter().map(|decision| decision.losers.len()).sum::<usize>();
         let entries = merged.document.registries.iter();
         let also = merged.decisions.iter().flat_map(|decision| &decision.also);
         let also = also.filter(|further| further.offered_for.is_none());

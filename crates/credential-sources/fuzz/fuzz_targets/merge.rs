@@ -14,14 +14,7 @@ use puller_config::{
 /// Everything but the credentials.
 fn settings(entry: &Registry) -> String {
     let (credentials, also) = (Credentials::Anonymous, Vec::new());
-    format!(
-        "{:?}",
-        Registry {
-            credentials,
-            also,
-            ..entry.clone()
-        }
-    )
+    format!("{:?}", Registry { credentials, also, ..entry.clone() })
 }
 
 fuzzing::target!(|bytes: &[u8]| {
@@ -63,19 +56,11 @@ fuzzing::target!(|bytes: &[u8]| {
         Credentials::Basic { username, .. } => username == "offered",
         _ => false,
     };
-    let already = before
-        .document
-        .registries
-        .iter()
-        .filter(|(_, entry)| offered(entry))
-        .count();
+    let already = before.document.registries.iter().filter(|(_, entry)| offered(entry)).count();
     let now = after.iter().filter(|(_, entry)| offered(entry)).count();
     assert_eq!(already + won, now);
     // Further accounts come from offers too, and no entry has one twice.
-    for (_, entry) in after
-        .iter()
-        .filter(|(_, entry)| already == 0 && offered(entry))
-    {
+    for (_, entry) in after.iter().filter(|(_, entry)| already == 0 && offered(entry)) {
         let accounts = [&entry.credentials].into_iter().chain(&entry.also);
         let passwords: Vec<_> = accounts
             .map(|account| match account {
@@ -89,10 +74,7 @@ fuzzing::target!(|bytes: &[u8]| {
         assert_eq!(distinct.len(), passwords.len());
     }
     for (name, entry) in before.document.registries.iter() {
-        let (_, same) = after
-            .iter()
-            .find(|(known, _)| *known == name)
-            .expect("kept");
+        let (_, same) = after.iter().find(|(known, _)| *known == name).expect("kept");
         assert!(
             entry.credentials.is_anonymous()
                 || format!("{:?}", entry.credentials) == format!("{:?}", same.credentials)
@@ -101,10 +83,9 @@ fuzzing::target!(|bytes: &[u8]| {
     }
     // A host that is offered for is reached as before.
     for offer in &offers {
-        let (Ok(name), Ok(host)) = (
-            RegistryName::parse(&offer.name),
-            RegistryHost::parse(&offer.name),
-        ) else {
+        let (Ok(name), Ok(host)) =
+            (RegistryName::parse(&offer.name), RegistryHost::parse(&offer.name))
+        else {
             continue;
         };
         // One for some repositories has nothing of the way there.

@@ -27,9 +27,7 @@ fuzzing::target!(|bytes: &[u8]| {
     };
     let (names, document) = (String::from_utf8_lossy(&bytes[..end]), &bytes[end + 1..]);
     let names = names.split(' ').take(32);
-    let only: OnlyRegistries = names
-        .filter_map(|name| OnlyRegistries::item(name).ok())
-        .collect();
+    let only: OnlyRegistries = names.filter_map(|name| OnlyRegistries::item(name).ok()).collect();
     let Ok(before) = Document::parse(document) else {
         assert!(narrow(document, &only).is_err());
         return;
@@ -48,10 +46,7 @@ fuzzing::target!(|bytes: &[u8]| {
         assert!(!entry.credentials.is_anonymous() || same.credentials.is_anonymous());
         assert!(entry.client.is_some() || same.client.is_none());
     }
-    assert_eq!(
-        format!("{:?}", before.extra_env),
-        format!("{:?}", after.extra_env)
-    );
+    assert_eq!(format!("{:?}", before.extra_env), format!("{:?}", after.extra_env));
     let again = narrow(&narrowed.text, &only).expect("valid");
     assert_eq!(again.text, narrowed.text);
     assert!(again.removed.is_empty());

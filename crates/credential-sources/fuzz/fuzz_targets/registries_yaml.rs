@@ -9,9 +9,8 @@ use puller_config::Document;
 const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
 
 fuzzing::target!(|bytes: &[u8]| {
-    let import = registries_yaml::read(bytes, "registries.yaml", &mut |_: &Path| {
-        Ok(CA.to_vec().into())
-    });
+    let import =
+        registries_yaml::read(bytes, "registries.yaml", &mut |_: &Path| Ok(CA.to_vec().into()));
     let written = import.write(None);
     match &written.document {
         Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),

@@ -87,13 +87,7 @@ fn own_link(
 fn link(address: &str, key: String, host: Host, reader: &mut Reader<'_, '_>) -> Link {
     let endpoint = Endpoint::with_rules(address, host.api, host.rewrites.as_deref());
     let (target, rewrites) = reader.target(&key, "containerd", endpoint);
-    Link {
-        target,
-        key,
-        settings: host.settings,
-        rewrites,
-        prefix: None,
-    }
+    Link { target, key, settings: host.settings, rewrites, prefix: None }
 }
 
 /// The keys that a host and the root have in common.
@@ -126,11 +120,7 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
             skip_verify,
             plain_http: false,
         },
-        api: if is_exact {
-            ApiPath::Exactly
-        } else {
-            ApiPath::Below
-        },
+        api: if is_exact { ApiPath::Exactly } else { ApiPath::Below },
         rewrites,
         // Images are pinned by digest, for which containerd asks hosts that can pull.
         can_pull: capabilities.is_empty() || capabilities.iter().any(is_pull),

@@ -83,10 +83,7 @@ fn directories(roots: Vec<Vec<Directory>>, reader: &mut Reader<'_, '_>) -> Vec<P
 /// The plan of a host without a directory: that of `_default`, or none but itself.
 fn plan_of(known: &Host, of_all: Option<&Plan>) -> Plan {
     if let Some(of_all) = of_all {
-        return Plan {
-            name: known.plan.name.clone(),
-            ..of_all.clone()
-        };
+        return Plan { name: known.plan.name.clone(), ..of_all.clone() };
     }
     let mut plan = known.plan.clone();
     plan.links.push(Link {

@@ -72,10 +72,7 @@ impl Queue {
         for import in imports {
             let path = parent.parent().unwrap_or(Path::new("/")).join(import);
             let Some(paths) = resolved(&clean(&path), files) else {
-                reader.fault(
-                    "imports",
-                    format!("{}: a malformed pattern", printable(import)),
-                );
+                reader.fault("imports", format!("{}: a malformed pattern", printable(import)));
                 continue;
             };
             for path in paths {

@@ -92,10 +92,7 @@ impl ConfigKeys {
             key_file: tls("key_file"),
             insecure_skip_verify: self.skip_verify.unwrap_or_default(),
         };
-        Config {
-            auth: auth.says_something().then_some(auth),
-            tls: Some(tls),
-        }
+        Config { auth: auth.says_something().then_some(auth), tls: Some(tls) }
     }
 }
 
@@ -267,9 +264,5 @@ fn auth_keys(
 }
 
 fn placed<T>(key: &str, value: T, reader: &Reader<'_, '_>) -> Placed<T> {
-    Placed {
-        source: reader.source.clone(),
-        key: key.to_owned(),
-        value,
-    }
+    Placed { source: reader.source.clone(), key: key.to_owned(), value }
 }

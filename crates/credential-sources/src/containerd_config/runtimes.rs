@@ -30,9 +30,7 @@ impl Runtime {
     #[must_use]
     pub fn passes(&self, key: &str) -> bool {
         let patterns = self.pod_annotations.iter().flatten();
-        patterns
-            .into_iter()
-            .any(|pattern| glob_matches(pattern, key))
+        patterns.into_iter().any(|pattern| glob_matches(pattern, key))
     }
 
     /// What a later file says wins, key by key.
@@ -88,11 +86,7 @@ impl Runtimes {
             if let Ok(mut keys) = field.table() {
                 let snapshotter = text(&mut keys, "snapshotter");
                 let source = source.to_owned();
-                let runtime = Runtime {
-                    source,
-                    snapshotter,
-                    ..Runtime::default()
-                };
+                let runtime = Runtime { source, snapshotter, ..Runtime::default() };
                 self.put(field.key, runtime);
             }
         }
@@ -104,10 +98,7 @@ impl Runtimes {
     }
 
     fn put(&mut self, name: &str, runtime: Runtime) {
-        self.by_name
-            .entry(name.to_owned())
-            .or_default()
-            .add(runtime);
+        self.by_name.entry(name.to_owned()).or_default().add(runtime);
     }
 }
 

@@ -70,12 +70,7 @@ pub(crate) struct Tls {
 
 impl Auth {
     pub(crate) fn says_something(&self) -> bool {
-        let all = [
-            &self.username,
-            &self.password,
-            &self.auth,
-            &self.identity_token,
-        ];
+        let all = [&self.username, &self.password, &self.auth, &self.identity_token];
         all.iter().any(|text| !text.is_empty())
     }
 }

@@ -89,10 +89,7 @@ fn wanted<'k>(
             };
             let there = of.map_or(&[][..], Vec::as_slice);
             let more = added.get(&name).map_or(0, Vec::len);
-            let tables = added
-                .keys()
-                .flatten()
-                .filter(|name| !own.of.contains_key(name));
+            let tables = added.keys().flatten().filter(|name| !own.of.contains_key(name));
             let tables = own.of.len() + tables.count();
             if there.iter().any(|own| is_same(own, &parsed)) {
                 find(Loss::Note, "the document has it already".to_owned());
@@ -118,12 +115,7 @@ fn wanted<'k>(
 
 impl WithKeys {
     fn new(text: Zeroizing<Vec<u8>>, checked: Checked, findings: Vec<Finding>) -> Self {
-        Self {
-            text,
-            document: checked.document,
-            warnings: checked.warnings,
-            findings,
-        }
+        Self { text, document: checked.document, warnings: checked.warnings, findings }
     }
 }
 
@@ -131,13 +123,7 @@ fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {
     use DecryptionKey::{Given, Reference};
     use SecretReference::{Resource, Sealed};
     match (one, other) {
-        (
-            Given { key, password },
-            Given {
-                key: k,
-                password: p,
-            },
-        ) => key == k && password == p,
+        (Given { key, password }, Given { key: k, password: p }) => key == k && password == p,
         (Reference(Resource(one)), Reference(Resource(other))) => one == other,
         (Reference(Sealed(one)), Reference(Sealed(other))) => one.expose() == other.expose(),
         _ => false,

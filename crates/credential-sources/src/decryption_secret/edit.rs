@@ -23,11 +23,7 @@ pub(super) struct Edit {
 
 impl Edit {
     fn new(replaced: Range<usize>, before: impl Into<Cow<'static, str>>, after: &str) -> Self {
-        Self {
-            replaced,
-            before: before.into(),
-            after: Zeroizing::new(after.to_owned()),
-        }
+        Self { replaced, before: before.into(), after: Zeroizing::new(after.to_owned()) }
     }
 
     /// Where keys go that are for `name`, or for every image. `None` if the text has not the form
@@ -105,10 +101,7 @@ impl Edit {
                     after.push_str("\",\n");
                 }
                 after.push_str(CLOSE);
-                Some(Self {
-                    after,
-                    ..Self::new(span, "[\n", "")
-                })
+                Some(Self { after, ..Self::new(span, "[\n", "") })
             }
             _ => None,
         }
@@ -134,11 +127,7 @@ impl Edit {
             return Some(Self::new(at..at, format!("\n{OPEN}"), CLOSE));
         }
         // It is there only because of what is in it: a section of that, or a dotted key.
-        if text
-            .get(..place.start)?
-            .trim_end_matches([' ', '\t'])
-            .ends_with('[')
-        {
+        if text.get(..place.start)?.trim_end_matches([' ', '\t']).ends_with('[') {
             return Some(Self::append(text, header));
         }
         let before = format!("{header}.{OPEN}");
@@ -159,6 +148,5 @@ impl Edit {
 }
 
 fn is_inline(text: &str, span: &Range<usize>) -> bool {
-    text.get(span.start..)
-        .is_some_and(|rest| rest.starts_with('{'))
+    text.get(span.start..).is_some_and(|rest| rest.starts_with('{'))
 }

@@ -42,11 +42,7 @@ pub(super) fn of_secret(secret: &SecretManifest) -> Result<Images, String> {
     let parse = |word: &str| {
         prefix(word).map_err(|why| format!("\"{ANNOTATION}\" has {}: {why}", printable(word)))
     };
-    words
-        .into_iter()
-        .map(parse)
-        .collect::<Result<_, _>>()
-        .map(sorted)
+    words.into_iter().map(parse).collect::<Result<_, _>>().map(sorted)
 }
 
 /// In the order of their names, each once.

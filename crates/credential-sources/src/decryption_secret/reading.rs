@@ -43,13 +43,7 @@ pub(super) struct Reading<'i> {
 
 impl<'i> Reading<'i> {
     pub(super) fn new(only: &'i [RegistryName]) -> Self {
-        Self {
-            imported: Imported::default(),
-            only,
-            images: only.to_vec(),
-            items: 0,
-            passwords: 0,
-        }
+        Self { imported: Imported::default(), only, images: only.to_vec(), items: 0, passwords: 0 }
     }
 
     pub(super) fn file(&mut self, name: &str, text: &[u8]) -> Result<(), String> {
@@ -86,10 +80,7 @@ impl<'i> Reading<'i> {
         let name = printable(&secret.metadata.full_name());
         let source = format!("{origin}: secret {name}");
         if OTHER_TYPES.contains(&secret.kind.as_str()) {
-            let text = format!(
-                "a secret of the type {} has no decryption keys",
-                secret.kind
-            );
+            let text = format!("a secret of the type {} has no decryption keys", secret.kind);
             return self.find(&source, "", Loss::Note, &text);
         }
         match images::of_secret(secret) {
@@ -216,22 +207,13 @@ impl<'i> Reading<'i> {
             Ok(read) => read,
             Err(why) => return self.left_out(source, place, &why),
         };
-        let shown = if place.is_empty() {
-            source.to_owned()
-        } else {
-            format!("{source}: {place}")
-        };
+        let shown = if place.is_empty() { source.to_owned() } else { format!("{source}: {place}") };
         let told = match self.images.as_slice() {
             [] => format!("{what}{how}"),
             images => format!("{what}{how}, for {}", images::shown(images)),
         };
         self.find(source, place, Loss::Note, &told);
-        self.imported.keys.push(Key {
-            source: shown,
-            images: self.images.clone(),
-            item,
-            what,
-        });
+        self.imported.keys.push(Key { source: shown, images: self.images.clone(), item, what });
     }
 
     fn with_room<T>(&self, read: T) -> Result<T, String> {
@@ -239,9 +221,7 @@ impl<'i> Reading<'i> {
         let beside = keys.filter(|key| key.images == self.images).count();
         match beside < MAX_DECRYPTION_KEYS {
             true => Ok(read),
-            false => Err(format!(
-                "a document has at most {MAX_DECRYPTION_KEYS} decryption keys"
-            )),
+            false => Err(format!("a document has at most {MAX_DECRYPTION_KEYS} decryption keys")),
         }
     }
 
@@ -260,9 +240,7 @@ impl<'i> Reading<'i> {
                 DecryptionKey::Reference(reference) if reference.names_plugin() => {
                     return Err(Rule::PluginOfHost.to_string());
                 }
-                DecryptionKey::Given {
-                    password: Some(_), ..
-                } if !counted => {
+                DecryptionKey::Given { password: Some(_), .. } if !counted => {
                     self.count_password()?;
                     counted = true;
                 }

@@ -37,10 +37,7 @@ fn file(text: &[u8]) -> Imported {
 fn mounted(values: &[(&str, &[u8])]) -> Imported {
     let value = |(name, value): &(&str, &[u8])| ((*name).to_owned(), value.to_vec().into());
     let values: Values = values.iter().map(value).collect();
-    let source = Source::Mounted {
-        name: "DIR",
-        values: &values,
-    };
+    let source = Source::Mounted { name: "DIR", values: &values };
     checked(import(&[source], &[]))
 }
 
@@ -65,16 +62,12 @@ fn items(imported: &Imported) -> Vec<&str> {
 /// What is told, with how much it matters.
 fn told(imported: &Imported) -> Vec<String> {
     let findings = imported.findings.iter().chain(&imported.faults);
-    findings
-        .map(|finding| format!("{:?} {finding}", finding.loss))
-        .collect()
+    findings.map(|finding| format!("{:?} {finding}", finding.loss)).collect()
 }
 
 fn manifest(kind: &str, data: &[(&str, &[u8])]) -> String {
-    let data: String = data
-        .iter()
-        .map(|(name, value)| format!("  {name}: {}\n", base64(value)))
-        .collect();
+    let data: String =
+        data.iter().map(|(name, value)| format!("  {name}: {}\n", base64(value))).collect();
     format!(
         "apiVersion: v1\nkind: Secret\ntype: {kind}\nmetadata:\n  name: keys\n  namespace: \
         team\ndata:\n{data}"
@@ -83,39 +76,15 @@ fn manifest(kind: &str, data: &[(&str, &[u8])]) -> String {
 
 #[test]
 fn file_is_a_key_or_a_list() {
-    let list = format!(
-        "{},\n {} , kbs:///a/b/c\n",
-        base64(PEM),
-        with_password(ENCRYPTED)
-    );
+    let list = format!("{},\n {} , kbs:///a/b/c\n", base64(PEM), with_password(ENCRYPTED));
     for (text, expected, what) in [
-        (
-            PEM,
-            vec![base64(PEM)],
-            vec!["Note FILE: a private key, P-256"],
-        ),
-        (
-            DER,
-            vec![base64(DER)],
-            vec!["Note FILE: a private key, P-384"],
-        ),
-        (
-            JWK,
-            vec![base64(JWK)],
-            vec!["Note FILE: a private key, P-256"],
-        ),
-        (
-            base64(DER).as_bytes(),
-            vec![base64(DER)],
-            vec!["Note FILE: a private key, P-384"],
-        ),
+        (PEM, vec![base64(PEM)], vec!["Note FILE: a private key, P-256"]),
+        (DER, vec![base64(DER)], vec!["Note FILE: a private key, P-384"]),
+        (JWK, vec![base64(JWK)], vec!["Note FILE: a private key, P-256"]),
+        (base64(DER).as_bytes(), vec![base64(DER)], vec!["Note FILE: a private key, P-384"]),
         (
             list.as_bytes(),
-            vec![
-                base64(PEM),
-                with_password(ENCRYPTED),
-                "kbs:///a/b/c".to_owned(),
-            ],
+            vec![base64(PEM), with_password(ENCRYPTED), "kbs:///a/b/c".to_owned()],
             vec![
                 "Note FILE: item 1: a private key, P-256",
                 "Note FILE: item 2: a private key, P-256; its password is written in base64",
@@ -148,19 +117,10 @@ fn file_that_is_neither_is_told_so() {
             "Lost FILE: it is no private key in PEM, DER or as JWK, no list of keys in base64, and \
             it is not a manifest: line ",
         ),
-        (
-            b"aHVudGVyMg==",
-            "Lost FILE: left out: it is neither PEM nor DER nor JWK",
-        ),
-        (
-            b"aHVudGVyMg==:",
-            "Lost FILE: left out: has no password behind its colon",
-        ),
+        (b"aHVudGVyMg==", "Lost FILE: left out: it is neither PEM nor DER nor JWK"),
+        (b"aHVudGVyMg==:", "Lost FILE: left out: has no password behind its colon"),
         (PUBLIC, "Lost FILE: left out: it is "),
-        (
-            ENCRYPTED,
-            "Lost FILE: left out: it is encrypted, and there is no password for it",
-        ),
+        (ENCRYPTED, "Lost FILE: left out: it is encrypted, and there is no password for it"),
         (
             b"kbs://a/b/c",
             "Lost FILE: left out: the repository stands where the broker's host would: three \
@@ -186,20 +146,10 @@ fn secrets_have_key_files_with_passwords_and_lists() {
         ("b.pem.password", b"test\n"),
         ("c", b"kbs:///a/b/c"),
         ("d.password", b"hunter2"),
-        (
-            "keys",
-            &[base64(DER), with_password(ENCRYPTED)]
-                .join(",")
-                .into_bytes(),
-        ),
+        ("keys", &[base64(DER), with_password(ENCRYPTED)].join(",").into_bytes()),
         ("tls.crt", PUBLIC),
     ];
-    let expected = [
-        base64(PEM),
-        with_password(ENCRYPTED),
-        "kbs:///a/b/c".to_owned(),
-        base64(DER),
-    ];
+    let expected = [base64(PEM), with_password(ENCRYPTED), "kbs:///a/b/c".to_owned(), base64(DER)];
     let what = |source: &str| {
         [
             format!("Note {source}: a.pem: a private key, P-256"),
@@ -237,10 +187,7 @@ fn secrets_have_key_files_with_passwords_and_lists() {
 fn what_a_secret_has_beside_keys_is_told() {
     for (text, expected) in [
         (
-            manifest(
-                "kubernetes.io/dockerconfigjson",
-                &[(".dockerconfigjson", b"{}")],
-            ),
+            manifest("kubernetes.io/dockerconfigjson", &[(".dockerconfigjson", b"{}")]),
             "Note FILE: secret team/keys: a secret of the type kubernetes.io/dockerconfigjson has \
             no decryption keys",
         ),
@@ -264,10 +211,7 @@ fn what_a_secret_has_beside_keys_is_told() {
         (
             manifest(
                 "Opaque",
-                &[
-                    ("a", with_password(ENCRYPTED).as_bytes()),
-                    ("a.password", PASSWORD),
-                ],
+                &[("a", with_password(ENCRYPTED).as_bytes()), ("a.password", PASSWORD)],
             ),
             "Lost FILE: secret team/keys: a: left out: it is a list, in which each key has its \
             password behind a colon",
@@ -291,9 +235,7 @@ fn what_a_secret_has_beside_keys_is_told() {
 #[test]
 fn a_list_has_no_more_keys_than_a_document() {
     let list = |count: usize| {
-        let items: Vec<_> = (0..count)
-            .map(|number| format!("kbs:///a/b/{number}"))
-            .collect();
+        let items: Vec<_> = (0..count).map(|number| format!("kbs:///a/b/{number}")).collect();
         file(items.join(",").as_bytes())
     };
     assert_eq!(list(MAX_DECRYPTION_KEYS).keys.len(), MAX_DECRYPTION_KEYS);
@@ -306,9 +248,7 @@ fn a_list_has_no_more_keys_than_a_document() {
 
     let half = |name: char| -> Vec<_> {
         let items = 0..=MAX_DECRYPTION_KEYS / 2;
-        items
-            .map(|number| format!("kbs:///a/{name}/{number}"))
-            .collect()
+        items.map(|number| format!("kbs:///a/{name}/{number}")).collect()
     };
     let [one, other] = ['x', 'y'].map(|name| half(name).join(","));
     let imported = mounted(&[("1", one.as_bytes()), ("2", other.as_bytes())]);
@@ -319,18 +259,13 @@ fn a_list_has_no_more_keys_than_a_document() {
 
 #[test]
 fn items_of_all_values_count_also_those_that_are_no_keys() {
-    let names: Vec<_> = (0..MAX_VALUES + 9)
-        .map(|number| format!("{number:04}"))
-        .collect();
+    let names: Vec<_> = (0..MAX_VALUES + 9).map(|number| format!("{number:04}")).collect();
     let more = "Lost DIR: 0256: left out with all that follow: there are more than 256 keys, \
     readable or not";
     for broken in [&b"hunter2 "[..], b" ", b"aHVudGVyMg=="] {
         let values: Vec<_> = names.iter().map(|name| (name.as_str(), broken)).collect();
         let told = told(&mounted(&values));
-        assert_eq!(
-            (told.len(), told[MAX_VALUES].as_str()),
-            (MAX_VALUES + 1, more)
-        );
+        assert_eq!((told.len(), told[MAX_VALUES].as_str()), (MAX_VALUES + 1, more));
     }
     // Five lists of 60 have 300 items, and the limit is in the fifth. A key that comes later is not
     // looked at.
@@ -350,12 +285,7 @@ fn no_more_keys_with_passwords_are_tried_than_the_guest_tries() {
     let failing = |count: usize| (0..count).map(wrong).collect::<Vec<_>>();
     let last = |count: usize| {
         let more = [with_password(ENCRYPTED), base64(PEM)];
-        file(
-            [failing(count), more.to_vec()]
-                .concat()
-                .join(",")
-                .as_bytes(),
-        )
+        file([failing(count), more.to_vec()].concat().join(",").as_bytes())
     };
     let imported = last(MAX_PASSWORDS - 1);
     assert_eq!(items(&imported), [with_password(ENCRYPTED), base64(PEM)]);
@@ -400,14 +330,8 @@ fn keys_are_added_and_everything_else_stays() {
             "[decryption-keys] # kept\n[registries.r]\n",
             format!("[decryption-keys]\nkeys = [\n{new}] # kept\n[registries.r]\n"),
         ),
-        (
-            "decryption-keys = {}\n",
-            format!("decryption-keys = {{ keys = [\n{new}] }}\n"),
-        ),
-        (
-            "[decryption-keys]\nkeys = []\n",
-            format!("[decryption-keys]\nkeys = [\n{new}]\n"),
-        ),
+        ("decryption-keys = {}\n", format!("decryption-keys = {{ keys = [\n{new}] }}\n")),
+        ("[decryption-keys]\nkeys = []\n", format!("[decryption-keys]\nkeys = [\n{new}]\n")),
         (
             "[decryption-keys]\nkeys = [ # kept\n\"a2V5\" # kept\n]\n",
             format!("[decryption-keys]\nkeys = [\n{new} # kept\n\"a2V5\" # kept\n]\n"),
@@ -434,11 +358,7 @@ fn keys_are_added_and_everything_else_stays() {
         let again = put_below(text.as_bytes(), &keys).unwrap();
         assert_eq!(*again.text, text.as_bytes());
         assert_eq!(
-            again
-                .findings
-                .iter()
-                .map(ToString::to_string)
-                .collect::<Vec<_>>(),
+            again.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
             [
                 "FILE: item 1: the document has it already",
                 "FILE: item 2: the document has it already"
@@ -451,35 +371,21 @@ fn keys_are_added_and_everything_else_stays() {
 #[test]
 fn a_document_that_is_full_or_broken_gets_no_keys() {
     let keys = file(b"kbs:///a/b/c,kbs:///a/b/d").keys;
-    let own: String = (1..MAX_DECRYPTION_KEYS)
-        .map(|number| format!("\"kbs:///own/b/{number}\","))
-        .collect();
+    let own: String =
+        (1..MAX_DECRYPTION_KEYS).map(|number| format!("\"kbs:///own/b/{number}\",")).collect();
     let complete = put_below(format!("decryption-keys.keys = [{own}]").as_bytes(), &keys).unwrap();
-    assert_eq!(
-        complete.document.decryption_keys.all.len(),
-        MAX_DECRYPTION_KEYS
-    );
+    assert_eq!(complete.document.decryption_keys.all.len(), MAX_DECRYPTION_KEYS);
     assert_eq!(
         complete.findings[0].to_string(),
         "FILE: item 2: left out: a document has at most 64 decryption keys"
     );
     let error = put_below(b"decryption-keys.keys = ['hunter2']", &keys).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("line 1: decryption-keys.keys, item 1: neither"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("line 1: decryption-keys.keys, item 1: neither"), "{error}");
     let error = put_below(b"node-error = 'no such file'", &keys).unwrap_err();
     assert!(matches!(error, MergeError::NodeError), "{error}");
     let long = format!("#{}\n", "a".repeat(puller_config::MAX_DOCUMENT_BYTES - 10));
     let error = put_below(long.as_bytes(), &keys).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("a document has at most 1048576 bytes"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("a document has at most 1048576 bytes"), "{error}");
 }
 
 /// With a blank between them, and `_` for one in them.

@@ -72,9 +72,7 @@ pub(super) fn candidates(value: &[u8], password: Option<&[u8]>) -> Result<Vec<Ca
             }
             Ok(text.split(',').map(|item| of_list(item.trim())).collect())
         }
-        _ => Ok(vec![Candidate {
-            readings: vec![(item(value, password), None)],
-        }]),
+        _ => Ok(vec![Candidate { readings: vec![(item(value, password), None)] }]),
     }
 }
 
@@ -118,15 +116,10 @@ fn of_list(text: &str) -> Candidate {
     let (key, password) = match text.split_once(':') {
         Some((key, password)) if !is_reference(text) && !password.is_empty() => (key, password),
         _ => {
-            return Candidate {
-                readings: vec![(as_it_is(), None)],
-            };
+            return Candidate { readings: vec![(as_it_is(), None)] };
         }
     };
-    let clear = (
-        with_password(key, password.as_bytes()),
-        Some(Written::Clear),
-    );
+    let clear = (with_password(key, password.as_bytes()), Some(Written::Clear));
     let readings = match decode_base64(password).is_some() {
         true => vec![(as_it_is(), Some(Written::Base64)), clear],
         false => vec![clear],
@@ -136,9 +129,7 @@ fn of_list(text: &str) -> Candidate {
 
 /// `key` is base64 already.
 fn with_password(key: &str, password: &[u8]) -> Item {
-    let mut item = Zeroizing::new(String::with_capacity(
-        key.len() + 1 + encoded_bytes(password),
-    ));
+    let mut item = Zeroizing::new(String::with_capacity(key.len() + 1 + encoded_bytes(password)));
     item.push_str(key);
     item.push(':');
     STANDARD.encode_string(password, &mut item);

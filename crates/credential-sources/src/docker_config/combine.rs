@@ -60,12 +60,7 @@ pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>
             let Some((name, is_exact)) = registry(key, widening, &mut report) else {
                 continue;
             };
-            let rank = (
-                is_exact,
-                index,
-                key::is_bare(key),
-                std::cmp::Reverse(&**key),
-            );
+            let rank = (is_exact, index, key::is_bare(key), std::cmp::Reverse(&**key));
             let registry = with_https_port(&name);
             by_name.entry(registry).or_default().push(Candidate {
                 source,
@@ -159,10 +154,7 @@ fn registry(
             Some((name, false))
         }
         Meaning::Wider { name, why } => {
-            report(
-                Loss::Widens,
-                format!("left out, because \"{name}\" would be wider: {why}"),
-            );
+            report(Loss::Widens, format!("left out, because \"{name}\" would be wider: {why}"));
             None
         }
         Meaning::Nothing(reason) => {

@@ -33,10 +33,7 @@ fn import(json: &str, widening: Widening) -> (Vec<String>, Vec<Finding>) {
 
 /// The one entry of a configuration, with `KEY` for its credentials where that is all that matters.
 fn entry(fields: &str) -> (Vec<String>, Vec<Finding>) {
-    import(
-        &format!("{{\"auths\":{{\"r.io\":{{{fields}}}}}}}"),
-        Widening::Refused,
-    )
+    import(&format!("{{\"auths\":{{\"r.io\":{{{fields}}}}}}}"), Widening::Refused)
 }
 
 fn auth(text: &str) -> String {
@@ -75,20 +72,13 @@ fn keys_stand_for_the_registries_in_the_table() {
             "quay.io/team",
             "quay.io/team quay.io/team/ https://quay.io/v1/team QUAY.io./team http://quay.io/v2/team/",
         ),
-        (
-            "docker.io/library",
-            "docker.io/library https://index.docker.io/v1/library",
-        ),
+        ("docker.io/library", "docker.io/library https://index.docker.io/v1/library"),
         ("reg.corp:5000/x", "reg.corp:5000/x"),
         ("r.io/v12", "r.io/v12/"),
     ] {
         let expected = puller_config::RegistryName::parse(name).unwrap();
         for key in keys.split(' ') {
-            assert_eq!(
-                key::meaning(key),
-                Meaning::Registry(expected.clone()),
-                "{key}"
-            );
+            assert_eq!(key::meaning(key), Meaning::Registry(expected.clone()), "{key}");
         }
     }
     for (wider, keys) in [
@@ -119,10 +109,8 @@ fn keys_stand_for_the_registries_in_the_table() {
 fn entries_mean_what_the_table_says() {
     // AUTH(text) stands for its base64.
     let pair = auth("u:p:q");
-    let [unpadded, wrapped] = [
-        pair.trim_end_matches('=').to_owned(),
-        format!("{}\\n{}\\r\\n", &pair[..3], &pair[3..]),
-    ];
+    let [unpadded, wrapped] =
+        [pair.trim_end_matches('=').to_owned(), format!("{}\\n{}\\r\\n", &pair[..3], &pair[3..])];
     for (fields, expected) in [
         ("'username':'u','password':'p'", "u:p"),
         ("'auth':AUTH(u:p:q)", "u:p:q"),
@@ -141,22 +129,14 @@ fn entries_mean_what_the_table_says() {
         ("'auth':AUTH(u:),'identitytoken':'t'", "identity t"),
         ("'identitytoken':'t','registrytoken':'r'", "registry r"),
         ("'auth':'!','auth':AUTH(u:p:q)", "u:p:q"),
-        (
-            "'email':7,'unknown':[{}],'registrytoken':null,'auth':AUTH(u:p:q)",
-            "u:p:q",
-        ),
+        ("'email':7,'unknown':[{}],'registrytoken':null,'auth':AUTH(u:p:q)", "u:p:q"),
     ] {
         let fields = with_base64(fields);
         let (offers, findings) = entry(&fields);
         assert_eq!(offers, [format!("r.io.={expected}")], "{fields}");
         assert!(findings.iter().all(|finding| finding.loss == Loss::Note));
     }
-    for fields in [
-        "",
-        "\"email\":\"x\"",
-        "\"auth\":\"\"",
-        "\"username\":\"\",\"auth\":null",
-    ] {
+    for fields in ["", "\"email\":\"x\"", "\"auth\":\"\"", "\"username\":\"\",\"auth\":null"] {
         let (offers, findings) = entry(fields);
         assert!(offers.is_empty());
         assert_eq!(findings[0].text, "it has no credentials");
@@ -171,10 +151,7 @@ fn entries_mean_what_the_table_says() {
         ("'auth':AUTH(u\nv:hunter2)", "control"),
         ("'auth':AUTH(u:hunter2\n\0x)", "control"),
         ("'username':'a:b','password':'hunter2'", "colon"),
-        (
-            &format!("'identitytoken':'{}'", "hunter2".repeat(3000)),
-            "bytes",
-        ),
+        (&format!("'identitytoken':'{}'", "hunter2".repeat(3000)), "bytes"),
         ("'registrytoken':'hunter 2'", "visible"),
     ] {
         let fields = with_base64(fields);
@@ -202,31 +179,15 @@ fn widening_happens_on_request_only_and_behind_the_exact_key() {
     );
     let (offers, findings) = import(&json, Widening::Refused);
     assert_eq!(offers, ["ghcr.io.=g:p"]);
-    let count = |findings: &[Finding], loss| {
-        findings
-            .iter()
-            .filter(|finding| finding.loss == loss)
-            .count()
-    };
-    assert_eq!(
-        (count(&findings, Loss::Widens), count(&findings, Loss::Lost)),
-        (4, 1)
-    );
+    let count =
+        |findings: &[Finding], loss| findings.iter().filter(|finding| finding.loss == loss).count();
+    assert_eq!((count(&findings, Loss::Widens), count(&findings, Loss::Lost)), (4, 1));
     let (offers, findings) = import(&json, Widening::Allowed);
     assert_eq!(
         offers,
-        [
-            "ghcr.io.=g:p",
-            "ghcr.io.=x:p",
-            "quay.io.=b:p",
-            "quay.io.=team:p",
-            ".azurecr.io.=azure:p"
-        ]
+        ["ghcr.io.=g:p", "ghcr.io.=x:p", "quay.io.=b:p", "quay.io.=team:p", ".azurecr.io.=azure:p"]
     );
-    assert_eq!(
-        (count(&findings, Loss::Widens), count(&findings, Loss::Lost)),
-        (0, 1)
-    );
+    assert_eq!((count(&findings, Loss::Widens), count(&findings, Loss::Lost)), (0, 1));
 }
 
 /// Two secrets with the old and the new password of one registry: only one was taken, so a pull
@@ -234,10 +195,7 @@ fn widening_happens_on_request_only_and_behind_the_exact_key() {
 #[test]
 fn every_input_is_an_account_the_later_ones_first() {
     let json = |key: &str, user: &str| {
-        format!(
-            "{{\"auths\":{{\"{key}\":{{\"auth\":\"{}\"}}}}}}",
-            auth(&format!("{user}:p"))
-        )
+        format!("{{\"auths\":{{\"{key}\":{{\"auth\":\"{}\"}}}}}}", auth(&format!("{user}:p")))
     };
     let inputs = [
         input("a", &json("https://index.docker.io/v1/", "a")),
@@ -247,10 +205,7 @@ fn every_input_is_an_account_the_later_ones_first() {
         input("e", "{}"),
     ];
     let (offered, findings) = offers(&inputs, Widening::Refused);
-    assert_eq!(
-        shown(&offered),
-        ["docker.io.=a:p", "docker.io.=c:p", "docker.io.=b:p"]
-    );
+    assert_eq!(shown(&offered), ["docker.io.=a:p", "docker.io.=c:p", "docker.io.=b:p"]);
     let sources: Vec<_> = offered.iter().map(|offer| offer.source.as_str()).collect();
     assert_eq!(sources, ["d", "c", "b"]);
     let told: Vec<_> = findings
@@ -259,14 +214,7 @@ fn every_input_is_an_account_the_later_ones_first() {
         .collect();
     let after = "tried after \"index.docker.io\" of d, where that is refused";
     let same = "the same credentials as an entry that counts more, \"index.docker.io\" of d";
-    assert_eq!(
-        told,
-        [
-            ("c", Loss::Note, after),
-            ("b", Loss::Note, after),
-            ("a", Loss::Note, same)
-        ]
-    );
+    assert_eq!(told, [("c", Loss::Note, after), ("b", Loss::Note, after), ("a", Loss::Note, same)]);
 
     let both = format!(
         "{{\"auths\":{{\"https://ghcr.io/v1/\":{{\"auth\":\"{0}\"}},\
@@ -296,10 +244,7 @@ fn a_key_with_port_443_and_one_without_are_one_registry() {
         let (offers, findings) = import(&json, Widening::Refused);
         assert_eq!(offers, [counts]);
         assert_eq!(findings.len(), 1);
-        assert_eq!(
-            (findings[0].loss, findings[0].key.as_str()),
-            (Loss::Lost, other)
-        );
+        assert_eq!((findings[0].loss, findings[0].key.as_str()), (Loss::Lost, other));
     }
 }
 
@@ -310,10 +255,7 @@ fn what_is_beside_the_entries_is_reported_one_by_one() {
         \"HttpHeaders\":{\"a\":\"hunter2\"},\"psFormat\":1,\"auths\":{\"a.io\":{},\"a.io\":{}}}";
     let (offers, findings) = import(config, Widening::Refused);
     assert!(offers.is_empty());
-    let keys: Vec<_> = findings
-        .iter()
-        .map(|finding| finding.key.as_str())
-        .collect();
+    let keys: Vec<_> = findings.iter().map(|finding| finding.key.as_str()).collect();
     assert_eq!(
         keys,
         [
@@ -333,11 +275,8 @@ fn what_is_beside_the_entries_is_reported_one_by_one() {
             USERNAME --password-stdin\""
         )
     };
-    for (index, host, helper) in [
-        (0, "HOST", "desktop"),
-        (2, "gcr.io", "gcloud"),
-        (3, "HOST", "y"),
-    ] {
+    for (index, host, helper) in [(0, "HOST", "desktop"), (2, "gcr.io", "gcloud"), (3, "HOST", "y")]
+    {
         let text = &findings[index].text;
         assert!(text.ends_with(&asked(host, helper)), "{text}");
     }
@@ -355,10 +294,7 @@ fn no_helper_and_no_host_writes_a_command() {
         let (_, findings) = import(&config, Widening::Refused);
         let texts: Vec<_> = findings.iter().map(|finding| &finding.text).collect();
         for text in texts.iter().filter(|_| !helper.is_empty()) {
-            assert!(
-                text.contains("echo HOST | docker-credential-NAME get"),
-                "{text}"
-            );
+            assert!(text.contains("echo HOST | docker-credential-NAME get"), "{text}");
             assert!(!text.contains(helper), "{text}");
         }
         assert_eq!(texts.len(), 2);
@@ -373,10 +309,7 @@ fn files_are_told_apart_by_their_keys() {
         ("{\"Auths\":{}}", Shape::Config),
         ("{\"credsStore\":\"\"}", Shape::Config),
         ("{\"ghcr.io\":{}}", Shape::Legacy),
-        (
-            "{\"apiVersion\":\"v1\",\"kind\":\"Secret\"}",
-            Shape::Manifest,
-        ),
+        ("{\"apiVersion\":\"v1\",\"kind\":\"Secret\"}", Shape::Manifest),
     ] {
         assert_eq!(shape(json.as_bytes()), Ok(expected), "{json}");
     }
@@ -388,25 +321,10 @@ fn files_are_told_apart_by_their_keys() {
 fn other_texts_are_refused_by_their_place() {
     for (json, expected) in [
         ("", ConfigError::NotJson { line: 1, column: 1 }),
-        (
-            "{\"hunter2",
-            ConfigError::NotJson {
-                line: 1,
-                column: 10,
-            },
-        ),
+        ("{\"hunter2", ConfigError::NotJson { line: 1, column: 10 }),
         ("[]", ConfigError::WrongType { line: 1, column: 1 }),
-        (
-            "{\"auths\":\n{\"a\":\"hunter2\"}}",
-            ConfigError::WrongType { line: 2, column: 6 },
-        ),
-        (
-            "{\"auths\":{\"a\":{\"auth\":7}}}",
-            ConfigError::WrongType {
-                line: 1,
-                column: 23,
-            },
-        ),
+        ("{\"auths\":\n{\"a\":\"hunter2\"}}", ConfigError::WrongType { line: 2, column: 6 }),
+        ("{\"auths\":{\"a\":{\"auth\":7}}}", ConfigError::WrongType { line: 1, column: 23 }),
     ] {
         let error = DockerConfig::parse(json.as_bytes()).unwrap_err();
         assert_eq!(error, expected, "{json}");
@@ -422,10 +340,7 @@ fn other_texts_are_refused_by_their_place() {
         ConfigError::TooManyEntries
     );
     let long = format!("{{}}{}", " ".repeat(MAX_CONFIG_BYTES));
-    assert_eq!(
-        DockerConfig::parse(long.as_bytes()).unwrap_err(),
-        ConfigError::TooLong
-    );
+    assert_eq!(DockerConfig::parse(long.as_bytes()).unwrap_err(), ConfigError::TooLong);
     let deep = "[".repeat(100_000);
     assert!(DockerConfig::parse(format!("{{\"x\":{deep}").as_bytes()).is_err());
 }

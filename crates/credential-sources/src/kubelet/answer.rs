@@ -84,11 +84,7 @@ fn offers_of(
         // A registry's host is always one; were it not, nothing would match it.
         return (Vec::new(), findings);
     };
-    let question = Question {
-        host,
-        scope,
-        image: &image,
-    };
+    let question = Question { host, scope, image: &image };
     let mut pairs = Vec::new();
     for (plugin, response) in answers {
         pairs.extend(pairs_of(plugin, response, question, &mut findings));
@@ -100,9 +96,7 @@ fn offers_of(
     chosen.extend(&below);
     for (plugin, response) in answers {
         let mut own = chosen.iter().filter(|pair| pair.plugin == *plugin);
-        let is_told = findings
-            .iter()
-            .any(|finding| finding.source == source(plugin));
+        let is_told = findings.iter().any(|finding| finding.source == source(plugin));
         if !is_told && own.all(|pair| pair.is_empty()) {
             findings.push(silence(plugin, response, question, &chosen));
         }
@@ -115,10 +109,7 @@ fn offers_of(
         let text = "its password ended in a line end or a zero byte, which is cut off";
         Finding::new(&source(pair.plugin), &pair.name, Loss::Note, text)
     }));
-    (
-        chosen.into_iter().map(PluginPair::offer).collect(),
-        findings,
-    )
+    (chosen.into_iter().map(PluginPair::offer).collect(), findings)
 }
 
 /// Why an answer in which nothing is wrong offers nothing.
@@ -160,11 +151,7 @@ pub fn has_pair_for(host: &RegistryHost, response: &Response) -> bool {
     let Ok(image) = Pattern::parse(&super::probe(host)) else {
         return false;
     };
-    let question = Question {
-        host,
-        scope: None,
-        image: &image,
-    };
+    let question = Question { host, scope: None, image: &image };
     let pairs = pairs_of("", response, question, &mut Vec::new());
     let is_below = pairs.iter().any(|pair| pair.is_below);
     is_below || !matching(&pairs, &image, host).is_empty()
@@ -252,21 +239,15 @@ fn pairs_of<'a>(
                 });
             }
             Ok(pattern) if pattern.matches_host_of(question.image) => {
-                let of_key = pattern
-                    .has_path()
-                    .then(|| pattern.repositories().unwrap_or(""));
+                let of_key = pattern.has_path().then(|| pattern.repositories().unwrap_or(""));
                 let Some(repositories) = question.repositories(of_key) else {
                     continue;
                 };
                 match below(host, repositories) {
                     Some(_) if repositories == Some(&*probe) => probes += 1,
-                    Some(name) => pairs.push(PluginPair {
-                        key,
-                        name,
-                        is_below: true,
-                        plugin,
-                        pair,
-                    }),
+                    Some(name) => {
+                        pairs.push(PluginPair { key, name, is_below: true, plugin, pair })
+                    }
                     None => paths += 1,
                 }
             }
@@ -276,14 +257,8 @@ fn pairs_of<'a>(
     // Keys are not shown: a broken plugin may write a password there.
     for (count, what) in [
         (unreadable, "are no hosts"),
-        (
-            paths,
-            "have a path that is no beginning of a repository's name",
-        ),
-        (
-            probes,
-            "are for the image alone that it was asked about, which nobody pulls",
-        ),
+        (paths, "have a path that is no beginning of a repository's name"),
+        (probes, "are for the image alone that it was asked about, which nobody pulls"),
     ] {
         if count > 0 {
             let text = format!("{count} keys of its answer {what}, and are not used");
@@ -303,18 +278,9 @@ fn below(host: &RegistryHost, repositories: Option<&str>) -> Option<String> {
 /// A key as the kubelet's keyring keeps it: without scheme, without the version of a registry's
 /// interface, without a lone slash.
 fn normal(key: &str) -> String {
-    let rest = key
-        .strip_prefix("https://")
-        .or_else(|| key.strip_prefix("http://"))
-        .unwrap_or(key);
-    let (host, path) = rest
-        .find('/')
-        .map_or((rest, ""), |slash| rest.split_at(slash));
-    let path = if path.starts_with("/v1/") || path.starts_with("/v2/") {
-        &path[3..]
-    } else {
-        path
-    };
+    let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    let (host, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let path = if path.starts_with("/v1/") || path.starts_with("/v2/") { &path[3..] } else { path };
     let path = if path == "/" { "" } else { path };
     format!("{host}{path}")
 }

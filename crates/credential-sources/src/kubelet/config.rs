@@ -28,11 +28,8 @@ const KIND: &str = "CredentialProviderConfig";
 
 /// The versions of the text; they differ in nothing but `tokenAttributes`, which only the first
 /// has.
-const API_VERSIONS: [&str; 3] = [
-    "kubelet.config.k8s.io/v1",
-    "kubelet.config.k8s.io/v1beta1",
-    "kubelet.config.k8s.io/v1alpha1",
-];
+const API_VERSIONS: [&str; 3] =
+    ["kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1beta1", "kubelet.config.k8s.io/v1alpha1"];
 
 /// One plugin.
 #[derive(Clone)]

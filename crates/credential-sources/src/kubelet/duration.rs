@@ -63,22 +63,16 @@ fn take_part(text: &str) -> Result<(u64, &str), InvalidDuration> {
         .find(|character: char| character == '.' || character.is_ascii_digit())
         .unwrap_or(rest.len());
     let (name, rest) = rest.split_at(end);
-    let (_, unit) = UNITS
-        .iter()
-        .find(|(unit, _)| *unit == name)
-        .ok_or(InvalidDuration)?;
+    let (_, unit) = UNITS.iter().find(|(unit, _)| *unit == name).ok_or(InvalidDuration)?;
     // Without a digit before the point it is none.
     let whole: u64 = format!("0{whole}").parse().map_err(|_| InvalidDuration)?;
-    let total = whole
-        .checked_mul(*unit)
-        .and_then(|whole| whole.checked_add(fraction_of(fraction, *unit)));
+    let total =
+        whole.checked_mul(*unit).and_then(|whole| whole.checked_add(fraction_of(fraction, *unit)));
     Ok((total.ok_or(InvalidDuration)?, rest))
 }
 
 fn digits(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|character: char| !character.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 

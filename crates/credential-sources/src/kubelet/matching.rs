@@ -86,11 +86,7 @@ impl Pattern {
     pub fn matches_host_of(&self, image: &Self) -> bool {
         self.port == image.port
             && self.labels.len() == image.labels.len()
-            && self
-                .labels
-                .iter()
-                .zip(&image.labels)
-                .all(|(glob, label)| glob_matches(glob, label))
+            && self.labels.iter().zip(&image.labels).all(|(glob, label)| glob_matches(glob, label))
     }
 
     /// Whether it says more than a host.
@@ -129,11 +125,7 @@ impl Pattern {
 
     fn host(&self) -> String {
         let host = self.labels.join(".");
-        if self.port.is_empty() {
-            host
-        } else {
-            format!("{host}:{}", self.port)
-        }
+        if self.port.is_empty() { host } else { format!("{host}:{}", self.port) }
     }
 }
 

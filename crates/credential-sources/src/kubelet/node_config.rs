@@ -84,24 +84,12 @@ mod tests {
     fn the_time_is_found_in_yaml_and_json() {
         let secs = |secs| Ok(Some(Duration::from_secs(secs)));
         for (text, expected) in [
-            (
-                "kind: KubeletConfiguration\nruntimeRequestTimeout: 10m0s\n",
-                secs(600),
-            ),
-            (
-                "{\"runtimeRequestTimeout\": \"1h\", \"x\": [1]}",
-                secs(3600),
-            ),
-            (
-                "runtimeRequestTimeout: 0s\nclusterDNS:\n- 10.96.0.10\n",
-                Ok(None),
-            ),
+            ("kind: KubeletConfiguration\nruntimeRequestTimeout: 10m0s\n", secs(600)),
+            ("{\"runtimeRequestTimeout\": \"1h\", \"x\": [1]}", secs(3600)),
+            ("runtimeRequestTimeout: 0s\nclusterDNS:\n- 10.96.0.10\n", Ok(None)),
             ("kind: KubeletConfiguration\n", Ok(None)),
             ("runtimeRequestTimeout: null\n", Ok(None)),
-            (
-                "runtimeRequestTimeout: soon\n",
-                Err("runtimeRequestTimeout is no time such as 15m"),
-            ),
+            ("runtimeRequestTimeout: soon\n", Err("runtimeRequestTimeout is no time such as 15m")),
             ("- 1\n", Err("not what a KubeletConfiguration is")),
         ] {
             assert_eq!(runtime_request_timeout(text.as_bytes()), expected, "{text}");

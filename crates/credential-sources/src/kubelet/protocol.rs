@@ -61,9 +61,7 @@ impl Version {
     /// The version whose messages have this `apiVersion`.
     #[must_use]
     pub fn of(api_version: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|version| version.api_version() == api_version)
+        Self::ALL.into_iter().find(|version| version.api_version() == api_version)
     }
 }
 
@@ -163,12 +161,7 @@ pub fn request(version: Version, image: &str) -> Vec<u8> {
         api_version: &'a str,
         image: &'a str,
     }
-    line(&Request {
-        kind: REQUEST_KIND,
-        api_version: version.api_version(),
-        image,
-    })
-    .to_vec()
+    line(&Request { kind: REQUEST_KIND, api_version: version.api_version(), image }).to_vec()
 }
 
 /// A question, read by a plugin.
@@ -203,10 +196,7 @@ impl Request {
             return Err(MessageError::Kind(REQUEST_KIND));
         }
         let version = Version::of(&raw.api_version).ok_or(MessageError::UnknownVersion)?;
-        Ok(Self {
-            version,
-            image: raw.image,
-        })
+        Ok(Self { version, image: raw.image })
     }
 }
 
@@ -278,11 +268,7 @@ impl Response {
             api_version: version.api_version(),
             cache_key_type: self.cache_key_type,
             cache_duration: self.cache_duration.map(seconds),
-            auth: self
-                .auth
-                .iter()
-                .map(|(key, pair)| (key.as_str(), RawPair::of(pair)))
-                .collect(),
+            auth: self.auth.iter().map(|(key, pair)| (key.as_str(), RawPair::of(pair))).collect(),
         })
     }
 }

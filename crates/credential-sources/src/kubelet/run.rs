@@ -126,12 +126,9 @@ fn ask_one(
 ) -> Result<Answer, RunError> {
     let provider = question.provider;
     let mut command = Command::new(program(directory, provider));
-    command.args(&provider.args).envs(
-        provider
-            .env
-            .iter()
-            .map(|(name, value)| (name, value.expose())),
-    );
+    command
+        .args(&provider.args)
+        .envs(provider.env.iter().map(|(name, value)| (name, value.expose())));
     host_network::enter().map_err(RunError::Start)?;
     let request = protocol::request(provider.version, &question.image);
     let text = run(command, &request, deadline)?;

@@ -35,15 +35,10 @@ impl Editor {
     /// Takes a valid document, and what will be added to it. `None` if the editor disagrees about
     /// its being valid.
     pub(super) fn new(text: &str, additions: &[Addition]) -> Option<Self> {
-        let names: Vec<String> = additions
-            .iter()
-            .map(|addition| addition.name.to_string())
-            .collect();
+        let names: Vec<String> =
+            additions.iter().map(|addition| addition.name.to_string()).collect();
         let (mask, masked) = Mask::of(text, names.iter().map(String::as_str))?;
-        Some(Self {
-            mask,
-            document: masked.parse().ok()?,
-        })
+        Some(Self { mask, document: masked.parse().ok()? })
     }
 
     /// Adds accounts, as many as do not take more bytes than there is `room`. `None` if the
@@ -54,24 +49,13 @@ impl Editor {
             (true, Some(base)) => self.settings_of(base)?,
             _ => Fields::new(),
         };
-        let name = if is_new {
-            addition.name.to_string()
-        } else {
-            addition.base.as_ref()?.written()
-        };
-        let mut added = Added {
-            bytes: self.bytes(&fields),
-            accounts: 0,
-        };
+        let name =
+            if is_new { addition.name.to_string() } else { addition.base.as_ref()?.written() };
+        let mut added = Added { bytes: self.bytes(&fields), accounts: 0 };
         let mut accounts = Vec::new();
         for keys in &addition.accounts {
-            let literals: Vec<_> = keys
-                .iter()
-                .map(|(key, text)| (*key, literal(text)))
-                .collect();
-            let more = literals
-                .iter()
-                .map(|(key, text)| key.len() + text.len() + AROUND_FIELD);
+            let literals: Vec<_> = keys.iter().map(|(key, text)| (*key, literal(text))).collect();
+            let more = literals.iter().map(|(key, text)| key.len() + text.len() + AROUND_FIELD);
             let bytes = added.bytes + more.sum::<usize>() + name.len() + AROUND_ENTRY;
             // What there is no room for is not kept here either.
             if bytes > room {

@@ -31,9 +31,7 @@ impl<'d> Holder<'d> {
         if name.repositories().is_some() {
             return Self::of_repositories(registries, name);
         }
-        let has_roots = registries
-            .iter()
-            .any(|(_, entry)| has_roots_of_its_own(entry));
+        let has_roots = registries.iter().any(|(_, entry)| has_roots_of_its_own(entry));
         let Some((base, entry)) = holding(registries, name) else {
             return Self {
                 base: None,
@@ -50,11 +48,7 @@ impl<'d> Holder<'d> {
         } else {
             lender(registries, name).map_or(Verdict::Open, Verdict::Borrower)
         };
-        Self {
-            base: Some(base),
-            verdict,
-            has_roots: has_roots && !has_roots_of_its_own(entry),
-        }
+        Self { base: Some(base), verdict, has_roots: has_roots && !has_roots_of_its_own(entry) }
     }
 
     /// Of some repositories. An entry for them changes nothing of the way to their host, and no
@@ -104,10 +98,9 @@ impl<'d> Holder<'d> {
     pub(super) fn refusal(&self) -> Option<String> {
         match self.verdict {
             Verdict::Open => None,
-            Verdict::Taken(entry) => Some(format!(
-                "the document's entry \"{}\" has credentials",
-                entry.written()
-            )),
+            Verdict::Taken(entry) => {
+                Some(format!("the document's entry \"{}\" has credentials", entry.written()))
+            }
             Verdict::Lent(entry) => Some(format!(
                 "the document's entry \"{}\" names a mirror, which would be sent the credentials; \
                 give the mirror an entry \
@@ -137,10 +130,7 @@ impl<'d> Holder<'d> {
         match self.base {
             None => "the document has no entry for it".to_owned(),
             Some(base) if base == name => {
-                format!(
-                    "the document's entry \"{}\" has no credentials",
-                    base.written()
-                )
+                format!("the document's entry \"{}\" has no credentials", base.written())
             }
             Some(base) => format!(
                 "the document's entry \"{}\" has no credentials; its other settings hold for the \

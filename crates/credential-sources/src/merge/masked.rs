@@ -33,10 +33,8 @@ impl Mask {
         take_spans(&root, &mut spans);
         wipe(&mut root);
         spans.sort_by_key(|span| span.start);
-        let mut mask = Self {
-            marker: marker(names.chain([text])),
-            values: Vec::with_capacity(spans.len()),
-        };
+        let mut mask =
+            Self { marker: marker(names.chain([text])), values: Vec::with_capacity(spans.len()) };
         let mut masked = String::with_capacity(text.len());
         let mut end = 0;
         for span in spans {
@@ -66,9 +64,7 @@ impl Mask {
 
     /// How long the text is with its values.
     pub(crate) fn revealed_bytes(&self, masked: &str) -> usize {
-        self.parts(masked)
-            .map(|(before, value)| before.len() + value.len())
-            .sum()
+        self.parts(masked).map(|(before, value)| before.len() + value.len()).sum()
     }
 
     /// The text as pairs of what needs no replacement and the value that follows it, the last of
@@ -101,13 +97,11 @@ fn marker<'t>(texts: impl Iterator<Item = &'t str>) -> String {
     let mut taken = BTreeSet::new();
     for text in texts {
         for (start, _) in text.match_indices(WORD) {
-            let digits = text[start + WORD.len()..]
-                .bytes()
-                .take_while(u8::is_ascii_digit);
+            let digits = text[start + WORD.len()..].bytes().take_while(u8::is_ascii_digit);
             // Numbers longer than these are never reached.
-            let number = digits.take(9).fold(0_usize, |number, digit| {
-                number * 10 + usize::from(digit - b'0')
-            });
+            let number = digits
+                .take(9)
+                .fold(0_usize, |number, digit| number * 10 + usize::from(digit - b'0'));
             taken.insert(number);
         }
     }
@@ -169,8 +163,7 @@ mod tests {
         let first = mask.hide(Zeroizing::new("\"masked-1-0\"".to_owned()));
         assert_eq!(first, "\"masked-1-1\"");
         assert_eq!(
-            mask.reveal(&format!("{first} {first}x \"masked-1-9\""))
-                .as_str(),
+            mask.reveal(&format!("{first} {first}x \"masked-1-9\"")).as_str(),
             "\"masked-1-0\" \"masked-1-0\"x \"masked-1-9\""
         );
     }

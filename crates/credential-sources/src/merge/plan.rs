@@ -43,9 +43,7 @@ pub(super) struct Plan<'d> {
 impl<'d> Plan<'d> {
     pub(super) fn new(registries: &'d Registries, offers: &[Offer]) -> Self {
         let known = registries.iter().map(|(name, _)| name.clone());
-        let offered = offers
-            .iter()
-            .filter_map(|offer| RegistryName::parse(&offer.name).ok());
+        let offered = offers.iter().filter_map(|offer| RegistryName::parse(&offer.name).ok());
         Self {
             registries,
             by_port: known
@@ -71,19 +69,11 @@ impl<'d> Plan<'d> {
         let own: Vec<_> = self
             .additions
             .iter()
-            .map(|addition| {
-                (
-                    addition.name.clone(),
-                    addition.accounts.clone(),
-                    addition.decision,
-                )
-            })
+            .map(|addition| (addition.name.clone(), addition.accounts.clone(), addition.decision))
             .collect();
         for addition in &mut self.additions {
-            let mut wider: Vec<_> = own
-                .iter()
-                .filter(|(name, ..)| is_wider(name, &addition.name))
-                .collect();
+            let mut wider: Vec<_> =
+                own.iter().filter(|(name, ..)| is_wider(name, &addition.name)).collect();
             // The most segments first.
             wider.sort_by_key(|(name, ..)| std::cmp::Reverse(name.repositories().map(str::len)));
             for (name, accounts, decision) in wider {
@@ -91,10 +81,9 @@ impl<'d> Plan<'d> {
                 for (keys, source) in accounts.iter().zip(sources) {
                     if addition.accounts.len() <= MAX_ALSO && !addition.accounts.contains(keys) {
                         addition.accounts.push(Rc::clone(keys));
-                        self.decisions[addition.decision].also.push(Further {
-                            source,
-                            offered_for: Some(name.to_string()),
-                        });
+                        self.decisions[addition.decision]
+                            .also
+                            .push(Further { source, offered_for: Some(name.to_string()) });
                     }
                 }
             }
@@ -124,10 +113,8 @@ impl<'d> Plan<'d> {
                 return;
             }
         };
-        let holder = self
-            .holders
-            .entry(name.clone())
-            .or_insert_with(|| Holder::of(self.registries, &name));
+        let holder =
+            self.holders.entry(name.clone()).or_insert_with(|| Holder::of(self.registries, &name));
         let index = *self.known.entry(with_https_port(&name)).or_insert_with(|| {
             self.decisions.push(holder.decision(&name));
             self.decisions.len() - 1
@@ -147,10 +134,9 @@ impl<'d> Plan<'d> {
         let mut additions = self.additions.iter_mut();
         if let Some(first) = additions.find(|addition| addition.decision == index) {
             return match first.take(keys, &name) {
-                Ok(()) => decision.also.push(Further {
-                    source: offer.source.clone(),
-                    offered_for: None,
-                }),
+                Ok(()) => {
+                    decision.also.push(Further { source: offer.source.clone(), offered_for: None })
+                }
                 Err(NotTaken { why, lost }) => decision.lose(offer, &why, lost),
             };
         }
@@ -185,10 +171,7 @@ impl Addition {
     fn take(&mut self, keys: Keys, name: &RegistryName) -> Result<(), NotTaken> {
         let refuse = |why: String, lost| Err(NotTaken { why, lost });
         if *name != self.name {
-            let why = format!(
-                "an offer for \"{}\" comes first, for other ports",
-                self.name
-            );
+            let why = format!("an offer for \"{}\" comes first, for other ports", self.name);
             return refuse(why, false);
         }
         let keys = Rc::new(keys);
@@ -240,25 +223,14 @@ fn sources(decision: &Decision) -> Vec<String> {
 
 impl Decision {
     pub(super) fn new(name: String, winner: Winner, why: String) -> Self {
-        Self {
-            name,
-            winner,
-            why,
-            change: None,
-            also: Vec::new(),
-            losers: Vec::new(),
-        }
+        Self { name, winner, why, change: None, also: Vec::new(), losers: Vec::new() }
     }
 
     fn lose(&mut self, offer: &Offer, why: &str, lost: bool) {
         if matches!(self.winner, Winner::Nobody) {
             why.clone_into(&mut self.why);
         }
-        self.losers.push(Loser {
-            source: offer.source.clone(),
-            why: why.to_owned(),
-            lost,
-        });
+        self.losers.push(Loser { source: offer.source.clone(), why: why.to_owned(), lost });
     }
 
     /// Takes back what there is no room for: all but the first `count` accounts.
@@ -272,9 +244,7 @@ impl Decision {
             self.change = None;
             gone.push(source);
         }
-        let further = self
-            .also
-            .split_off(count.saturating_sub(1).min(self.also.len()));
+        let further = self.also.split_off(count.saturating_sub(1).min(self.also.len()));
         // What was offered for wider names has its place there.
         let further = further.into_iter().filter(|one| one.offered_for.is_none());
         gone.extend(further.map(|one| one.source));

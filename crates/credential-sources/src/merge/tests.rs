@@ -56,10 +56,7 @@ const SHAPES: [&str; 6] = [
 #[test]
 fn an_offer_gets_into_every_shape_of_document() {
     for document in SHAPES {
-        let merged = merged(
-            document,
-            &[offer("reg.corp", "a", "A"), offer("ghcr.io", "b", "B")],
-        );
+        let merged = merged(document, &[offer("reg.corp", "a", "A"), offer("ghcr.io", "b", "B")]);
         assert_eq!(user_at(&merged, "reg.corp").0, "a", "{document}");
         assert_eq!(user_at(&merged, "ghcr.io").0, "b", "{document}");
         for comment in ["# nothing", "# mine", "# inline"] {
@@ -141,11 +138,8 @@ fn the_first_offer_wins_and_the_decision_names_the_others() {
     let decision = &merged.decisions[0];
     assert_eq!(decision.name, "docker.io.");
     assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
-    let losers: Vec<_> = decision
-        .losers
-        .iter()
-        .map(|loser| (loser.source.as_str(), loser.lost))
-        .collect();
+    let losers: Vec<_> =
+        decision.losers.iter().map(|loser| (loser.source.as_str(), loser.lost)).collect();
     assert_eq!(losers, [("bad", true), ("B", false)]);
     assert!(decision.losers[0].why.contains("colon"));
     assert!(decision.losers[1].why.ends_with("for other ports"));
@@ -192,12 +186,7 @@ mirror-fallback = true
     // With the port, the literal without one is hidden, mirror included: it is its own here.
     let document = "[registries.\"reg.corp\"]\nmirror = \"https://reg.corp/\\u0061\"\n";
     let merged = merged(document, &[offer("reg.corp:5000", "a", "A")]);
-    let (_, entry) = merged
-        .document
-        .registries
-        .iter()
-        .find(|(key, _)| key.has_port())
-        .unwrap();
+    let (_, entry) = merged.document.registries.iter().find(|(key, _)| key.has_port()).unwrap();
     assert_eq!(entry.mirrors[0].url().path(), "/a");
 }
 
@@ -229,15 +218,9 @@ fn no_port_and_port_443_are_one_registry() {
         assert_eq!(merged.document.registries.len(), 1);
     }
     // What the first could not say for every port is not said for it by the second.
-    let bad = [
-        offer("reg.corp", "a:b", "A"),
-        offer("reg.corp:443", "b", "B"),
-    ];
+    let bad = [offer("reg.corp", "a:b", "A"), offer("reg.corp:443", "b", "B")];
     let merged = merged("", &bad);
-    assert_eq!(
-        user_at(&merged, "reg.corp"),
-        ("b".to_owned(), "reg.corp:443".to_owned())
-    );
+    assert_eq!(user_at(&merged, "reg.corp"), ("b".to_owned(), "reg.corp:443".to_owned()));
     assert_eq!(user_at(&merged, "reg.corp:5000").0, "");
     assert_eq!(merged.decisions[0].name, "reg.corp:443");
 }
@@ -246,14 +229,8 @@ fn no_port_and_port_443_are_one_registry() {
 #[test]
 fn credentials_never_reach_a_mirror_by_accident() {
     for (document, name) in [
-        (
-            "[registries.\"docker.io\"]\nmirror = \"https://m.corp/x\"\n",
-            "index.docker.io",
-        ),
-        (
-            "[registries.\".\"]\nmirror = \"https://m.corp:5000\"\n",
-            "ghcr.io",
-        ),
+        ("[registries.\"docker.io\"]\nmirror = \"https://m.corp/x\"\n", "index.docker.io"),
+        ("[registries.\".\"]\nmirror = \"https://m.corp:5000\"\n", "ghcr.io"),
         // A new entry would take the mirror's CAs, and its password would go to the registry.
         (
             "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\nca-certs \
@@ -269,10 +246,7 @@ fn credentials_never_reach_a_mirror_by_accident() {
             true\n\n[registries.\".corp\"]\n",
             "m.corp:5000",
         ),
-        (
-            "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\n",
-            "m.corp:443",
-        ),
+        ("[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\n", "m.corp:443"),
     ] {
         let merged = merged(document, &[offer(name, "a", "A")]);
         assert_eq!(text(&merged), document, "{name}");
@@ -282,50 +256,29 @@ fn credentials_never_reach_a_mirror_by_accident() {
     }
     let document =
         "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\n[registries.\"m.corp\"]\n";
-    let merged = merged(
-        document,
-        &[offer("m.corp", "m", "A"), offer("docker.io", "d", "A")],
-    );
+    let merged = merged(document, &[offer("m.corp", "m", "A"), offer("docker.io", "d", "A")]);
     assert_eq!(user_at(&merged, "m.corp").0, "m");
     assert_eq!(user_at(&merged, "docker.io").0, "d");
 }
 
 #[test]
 fn a_full_document_takes_no_more() {
-    let many: String = (0..1023)
-        .map(|n| format!("[registries.\"r{n}\"]\n"))
-        .collect();
-    let merged = merged(
-        &many,
-        &[
-            offer("a.io", "a", "A"),
-            offer("b.io", "b", "B"),
-            offer("r7", "c", "C"),
-        ],
-    );
+    let many: String = (0..1023).map(|n| format!("[registries.\"r{n}\"]\n")).collect();
+    let merged =
+        merged(&many, &[offer("a.io", "a", "A"), offer("b.io", "b", "B"), offer("r7", "c", "C")]);
     assert_eq!(user_at(&merged, "a.io").0, "a");
     assert_eq!(user_at(&merged, "r7").0, "c");
     assert_eq!(merged.decisions[1].winner, Winner::Nobody);
     assert!(merged.decisions[1].why.contains("1024 entries"));
 
     // Certificates are copied into every entry that inherits them.
-    let long = format!(
-        "[registries.\".corp\"]\nca-certs = '{}'\n",
-        "x".repeat(400_000)
-    );
+    let long = format!("[registries.\".corp\"]\nca-certs = '{}'\n", "x".repeat(400_000));
     let merged = self::merged(
         &long,
-        &[
-            offer("a.corp", "a", "A"),
-            offer("b.corp", "b", "B"),
-            offer("c.io", "c", "C"),
-        ],
+        &[offer("a.corp", "a", "A"), offer("b.corp", "b", "B"), offer("c.io", "c", "C")],
     );
     assert_eq!(user_at(&merged, "a.corp").0, "a");
-    assert_eq!(
-        user_at(&merged, "b.corp"),
-        (String::new(), ".corp.".to_owned())
-    );
+    assert_eq!(user_at(&merged, "b.corp"), (String::new(), ".corp.".to_owned()));
     assert_eq!(user_at(&merged, "c.io").0, "c");
     assert_eq!(merged.decisions[1].winner, Winner::Nobody);
     assert!(merged.decisions[1].losers[0].lost);
@@ -363,11 +316,7 @@ fn a_change_of_trust_is_told() {
         let merged = merged(document, &[offer(name, "a", "A")]);
         assert_eq!(merged.decisions[0].change.is_some(), is_told, "{name}");
     }
-    assert!(
-        merged("", &[offer("a.corp", "a", "A")]).decisions[0]
-            .change
-            .is_none()
-    );
+    assert!(merged("", &[offer("a.corp", "a", "A")]).decisions[0].change.is_none());
 }
 
 /// The story: the host does not know what `credentials-uri` names. An offer beside it would make

@@ -66,11 +66,7 @@ pub(super) fn groups<'r, 't>(
         let part = Part::new(repositories, registry);
         match groups.iter_mut().find(|group| group.host == host) {
             Some(group) => group.tables.push(part),
-            None => groups.push(Group {
-                host,
-                tables: vec![part],
-                whole: None,
-            }),
+            None => groups.push(Group { host, tables: vec![part], whole: None }),
         }
     }
     for registry in registries {
@@ -104,8 +100,7 @@ impl<'r, 't> Group<'r, 't> {
             why.is_none()
         };
         let own_insecure = self.whole.is_some_and(|whole| whole.insecure);
-        self.tables
-            .retain(|part| take_out(part, obstacle.or_else(|| part.obstacle(own_insecure))));
+        self.tables.retain(|part| take_out(part, obstacle.or_else(|| part.obstacle(own_insecure))));
         let prefixes: BTreeSet<_> = self.asked().map(|part| part.repositories).collect();
         let mut seen = BTreeSet::new();
         self.tables.retain(|part| {
@@ -171,9 +166,7 @@ impl<'r, 't> Group<'r, 't> {
         for part in &self.tables {
             for place in &part.places {
                 let mut link = mirror_link(place, reader);
-                link.rewrites = rewrite(place.location, part.repositories)
-                    .into_iter()
-                    .collect();
+                link.rewrites = rewrite(place.location, part.repositories).into_iter().collect();
                 link.prefix = Some(part.repositories.to_owned());
                 links.push(link);
             }
@@ -188,11 +181,7 @@ impl<'r, 't> Group<'r, 't> {
 
 impl<'r, 't> Part<'r, 't> {
     fn new(repositories: &'t str, table: &'r Registry<'t>) -> Self {
-        let mut part = Self {
-            repositories,
-            table,
-            places: table.mirrors.clone(),
-        };
+        let mut part = Self { repositories, table, places: table.mirrors.clone() };
         if !is_own(table) && !table.blocked {
             part.places.push(part.place(table.location));
         }

@@ -34,9 +34,7 @@ pub(super) struct File {
 /// What is wrong with it, and where; never a part of it.
 pub(super) fn parse(bytes: &[u8], mut unknown: impl FnMut(&str)) -> Result<File, String> {
     if bytes.len() > MAX_REGISTRIES_YAML_BYTES {
-        return Err(format!(
-            "the file has more than {MAX_REGISTRIES_YAML_BYTES} bytes"
-        ));
+        return Err(format!("the file has more than {MAX_REGISTRIES_YAML_BYTES} bytes"));
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -53,9 +51,9 @@ pub(super) fn parse(bytes: &[u8], mut unknown: impl FnMut(&str)) -> Result<File,
     });
     // The parser's own message may quote the file.
     let file: Option<File> = file.map_err(|error| {
-        let place = error.location().map_or(String::new(), |location| {
-            format!(" at line {}", location.line())
-        });
+        let place = error
+            .location()
+            .map_or(String::new(), |location| format!(" at line {}", location.line()));
         format!(
             "not YAML of the form of registries.yaml{place}: a syntax error, a key twice, a \
             value of another type, or more than is read"

@@ -39,8 +39,5 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
     }
     drafts.extend(mirrors);
     drafts.sort_by(|one, other| one.name.cmp(&other.name));
-    Import {
-        entries: drafts.into_iter().map(|draft| draft.entry).collect(),
-        report,
-    }
+    Import { entries: drafts.into_iter().map(|draft| draft.entry).collect(), report }
 }

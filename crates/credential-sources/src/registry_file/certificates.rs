@@ -122,9 +122,7 @@ fn block(base64: &str) -> Option<String> {
     }
     block.push_str(&format!("{END}{KIND}{DASHES}\n"));
     let document = format!("[registries.\".\"]\nca-certs = \"\"\"\n{block}\"\"\"\n");
-    Document::parse(document.as_bytes())
-        .is_ok()
-        .then_some(block)
+    Document::parse(document.as_bytes()).is_ok().then_some(block)
 }
 
 #[cfg(test)]
@@ -137,10 +135,7 @@ mod tests {
     fn only_certificates_are_taken_and_each_once() {
         let key = "-----BEGIN PRIVATE KEY-----\naHVudGVyMg==\n-----END PRIVATE KEY-----\n";
         let junk = "-----BEGIN CERTIFICATE-----\naHVudGVyMg==\n-----END CERTIFICATE-----\n";
-        let text = format!(
-            "comment\n{key}{ROOT}{junk}  {}\r\n",
-            ROOT.replace('\n', "\r\n  ")
-        );
+        let text = format!("comment\n{key}{ROOT}{junk}  {}\r\n", ROOT.replace('\n', "\r\n  "));
         let (certificates, skipped) = Certificates::of_file(text.as_bytes()).unwrap();
         assert_eq!((certificates.len(), skipped), (1, Skipped(2)));
         let block = certificates.blocks().next().unwrap();

@@ -35,10 +35,7 @@ impl Client {
     /// Why a document could not hold them, or TLS not use them, as a fragment without a value.
     pub fn of_files(certificate: &[u8], key: &[u8]) -> Result<Self, &'static str> {
         let (chain, _) = Certificates::of_file(certificate)?;
-        let client = Self {
-            chain,
-            key: private_key(key)?,
-        };
+        let client = Self { chain, key: private_key(key)? };
         client.check().map_or(Ok(client), Err)
     }
 

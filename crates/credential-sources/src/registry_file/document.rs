@@ -29,10 +29,7 @@ impl Import {
     /// Writes the entries, their certificates followed by `system_roots` where those are given.
     #[must_use]
     pub fn write(self, system_roots: Option<&Certificates>) -> Written {
-        let Self {
-            entries,
-            mut report,
-        } = self;
+        let Self { entries, mut report } = self;
         let mut document = None;
         if report.faults.is_empty() {
             tell_roots(&entries, system_roots, &mut report);
@@ -43,10 +40,7 @@ impl Import {
                 document = Some(text(&entries, system_roots));
             }
         }
-        match document
-            .as_ref()
-            .map(|text| Document::parse(text.as_bytes()))
-        {
+        match document.as_ref().map(|text| Document::parse(text.as_bytes())) {
             Some(Ok(checked)) => {
                 for warning in checked.warnings {
                     report.note(DOCUMENT, &warning.key, warning.effect.to_string());
@@ -60,10 +54,7 @@ impl Import {
             None => {}
         }
         let document = document.filter(|_| report.faults.is_empty());
-        Written {
-            document: document.map(Secret::from),
-            report,
-        }
+        Written { document: document.map(Secret::from), report }
     }
 }
 
@@ -98,10 +89,7 @@ fn tell_roots(entries: &[Entry], system_roots: Option<&Certificates>, report: &m
 
 /// An upper bound of the document's length where no certificates are, exact for certificates.
 fn length(entries: &[Entry], system_roots: Option<&Certificates>) -> usize {
-    entries
-        .iter()
-        .map(|entry| certificates_length(entry, system_roots))
-        .sum::<usize>()
+    entries.iter().map(|entry| certificates_length(entry, system_roots)).sum::<usize>()
 }
 
 fn certificates_length(entry: &Entry, system_roots: Option<&Certificates>) -> usize {
@@ -114,10 +102,7 @@ fn certificates_length(entry: &Entry, system_roots: Option<&Certificates>) -> us
 }
 
 fn too_long(bytes: usize, entries: &[Entry], system_roots: Option<&Certificates>) -> String {
-    let have = entries
-        .iter()
-        .filter(|entry| certificates_length(entry, None) > 0)
-        .count();
+    let have = entries.iter().filter(|entry| certificates_length(entry, None) > 0).count();
     let advice = match system_roots {
         Some(system) => format!(
             "the system's {} roots stand in each of {have} entries; name a shorter file with \
@@ -170,11 +155,7 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
     push_literal(&entry.name, out);
     out.push_str("]\n");
     let settings = &entry.settings;
-    for (key, value) in settings
-        .credentials
-        .iter()
-        .flat_map(|offered| offered.keys())
-    {
+    for (key, value) in settings.credentials.iter().flat_map(|offered| offered.keys()) {
         push_key(key, &value, out);
     }
     match &settings.roots {
@@ -185,10 +166,8 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
     if let Some(client) = &settings.client {
         client.push(out);
     }
-    let flags = [
-        ("insecure-skip-verify", settings.skip_verify),
-        ("plain-http", settings.plain_http),
-    ];
+    let flags =
+        [("insecure-skip-verify", settings.skip_verify), ("plain-http", settings.plain_http)];
     push_flags(&flags, out);
     if !entry.mirrors.is_empty() {
         push_mirrors(&entry.mirrors, out);
@@ -212,11 +191,7 @@ fn push_mirrors(mirrors: &[MirrorAddress], out: &mut String) {
     }
     out.push_str("mirrors = [");
     for mirror in mirrors {
-        let MirrorAddress {
-            url,
-            rewrites,
-            prefix,
-        } = mirror;
+        let MirrorAddress { url, rewrites, prefix } = mirror;
         out.push_str("\n  ");
         if mirror.is_plain() {
             push_literal(url, out);
@@ -278,10 +253,7 @@ mod tests {
     use crate::registry_file::Settings;
 
     fn written(entries: Vec<Entry>) -> Written {
-        let import = Import {
-            entries,
-            report: Report::default(),
-        };
+        let import = Import { entries, report: Report::default() };
         import.write(None)
     }
 
@@ -289,10 +261,7 @@ mod tests {
         Entry {
             name: name.into(),
             source: "file".into(),
-            settings: Settings {
-                credentials: Some(Arc::new(credentials)),
-                ..Settings::default()
-            },
+            settings: Settings { credentials: Some(Arc::new(credentials)), ..Settings::default() },
             mirrors: Vec::new(),
             mirror_fallback: false,
         }
@@ -335,10 +304,7 @@ mod tests {
         let offered = Offered::RegistryToken(Secret::from("hunter2 \n".to_owned()));
         let written = written(vec![entry("reg.corp", offered)]);
         assert!(written.document.is_none());
-        assert_eq!(
-            written.report.faults[0].key,
-            "registries.\"reg.corp\".registrytoken"
-        );
+        assert_eq!(written.report.faults[0].key, "registries.\"reg.corp\".registrytoken");
         assert!(!format!("{written:?}").contains("hunter2"));
     }
 }

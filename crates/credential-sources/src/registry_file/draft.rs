@@ -147,10 +147,8 @@ impl Draft {
     }
 
     fn forbid(&mut self, reason: &'static str, report: &mut Report) {
-        self.entry.settings = Settings {
-            roots: Some(Roots::Nobody(reason)),
-            ..Settings::default()
-        };
+        self.entry.settings =
+            Settings { roots: Some(Roots::Nobody(reason)), ..Settings::default() };
         let text = format!("{} is {reason}", self.entry.name);
         report.lost(&self.entry.source, &self.key, text);
     }

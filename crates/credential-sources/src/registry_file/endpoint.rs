@@ -40,10 +40,7 @@ impl Endpoint {
     ///
     /// Why the document cannot say it, as a fragment without a value.
     pub(crate) fn parse(text: &str, api: ApiPath) -> Result<Self, &'static str> {
-        if text
-            .chars()
-            .any(|character| character.is_control() || " \\".contains(character))
-        {
+        if text.chars().any(|character| character.is_control() || " \\".contains(character)) {
             return Err("not a URL");
         }
         let scheme = if text.contains("://") { "" } else { "https://" };
@@ -90,10 +87,8 @@ impl Endpoint {
         let mut all = Vec::new();
         for rule in rules {
             if !is_at_beginning(rule.from()) {
-                return Err(
-                    "beside a path behind \"v2/\", \"rewrite\" needs a \"^\" at the \
-                    beginning and no \"|\"",
-                );
+                return Err("beside a path behind \"v2/\", \"rewrite\" needs a \"^\" at the \
+                    beginning and no \"|\"");
             }
             all.push(below(rule.from(), rule.to())?);
         }
@@ -139,9 +134,9 @@ fn split(path: &str, api: ApiPath) -> Result<(String, String), &'static str> {
     let (prefix, below) = match (path.strip_suffix("/v2"), api) {
         (Some(prefix), _) => (prefix, ""),
         (None, ApiPath::Below) => return Ok((path.to_owned(), String::new())),
-        (None, ApiPath::Exactly) => path
-            .rsplit_once("/v2/")
-            .ok_or("an API at another path than \"v2/\"")?,
+        (None, ApiPath::Exactly) => {
+            path.rsplit_once("/v2/").ok_or("an API at another path than \"v2/\"")?
+        }
     };
     if !below.is_empty() && RegistryName::parse(&format!("host/{below}")).is_err() {
         return Err("a path behind \"v2/\" with which no repository's name begins");
@@ -162,10 +157,7 @@ mod tests {
     #[test]
     fn nothing_that_looks_like_a_password_is_shown() {
         for (text, expected) in [
-            (
-                "https://robot:hunter2@m.corp:5000/hunter2?hunter2",
-                "https://m.corp:5000",
-            ),
+            ("https://robot:hunter2@m.corp:5000/hunter2?hunter2", "https://m.corp:5000"),
             ("m.corp/path?hunter2", "m.corp/path"),
             ("robot:hunter2@m.corp", "[redacted]@m.corp"),
         ] {
@@ -181,25 +173,10 @@ mod tests {
             ("m.corp:5000", Below, "https://m.corp:5000", "m.corp:5000"),
             ("http://m.corp/", Below, "http://m.corp", "m.corp:80"),
             ("https://m.corp/v2", Below, "https://m.corp", "m.corp"),
-            (
-                "https://m.corp/a/v2/",
-                Exactly,
-                "https://m.corp/a",
-                "m.corp",
-            ),
+            ("https://m.corp/a/v2/", Exactly, "https://m.corp/a", "m.corp"),
             ("https://m.corp/a/../b", Below, "https://m.corp/b", "m.corp"),
-            (
-                "http://[::1]:5000",
-                Below,
-                "http://[::1]:5000",
-                "[::1]:5000",
-            ),
-            (
-                "registry-1.docker.io",
-                Below,
-                "https://registry-1.docker.io",
-                "docker.io",
-            ),
+            ("http://[::1]:5000", Below, "http://[::1]:5000", "[::1]:5000"),
+            ("registry-1.docker.io", Below, "https://registry-1.docker.io", "docker.io"),
         ] {
             let endpoint = Endpoint::parse(text, api).unwrap();
             assert_eq!((endpoint.url(), endpoint.name()), (url.into(), name.into()));
@@ -214,19 +191,9 @@ mod tests {
         ] {
             assert!(Endpoint::parse(text, Exactly).is_err(), "{text}");
         }
-        for text in [
-            "",
-            "https://m.corp?x",
-            "https://m corp",
-            "unix:///run/x",
-            "https://*.corp",
-        ] {
+        for text in ["", "https://m.corp?x", "https://m corp", "unix:///run/x", "https://*.corp"] {
             assert!(Endpoint::parse(text, Below).is_err(), "{text}");
         }
-        assert!(
-            Endpoint::parse("https://u:p@m.corp", Below)
-                .unwrap()
-                .had_user
-        );
+        assert!(Endpoint::parse("https://u:p@m.corp", Below).unwrap().had_user);
     }
 }

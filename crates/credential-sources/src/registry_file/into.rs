@@ -45,10 +45,8 @@ impl Import {
             if says_nothing && has_own {
                 return false;
             }
-            let why = format!(
-                "left out: the document's own entry \"{}\" holds for it",
-                holder.written()
-            );
+            let why =
+                format!("left out: the document's own entry \"{}\" holds for it", holder.written());
             report.lost(&entry.source, &entry.name, why);
             false
         });
@@ -58,15 +56,9 @@ impl Import {
                 report: self.report,
             };
         }
-        let Written {
-            document,
-            mut report,
-        } = self.write(system_roots);
+        let Written { document, mut report } = self.write(system_roots);
         let Some(added) = document else {
-            return Written {
-                document: None,
-                report,
-            };
+            return Written { document: None, report };
         };
         let document = secret(text, added.expose());
         if document.expose().len() > MAX_DOCUMENT_BYTES {
@@ -75,10 +67,7 @@ impl Import {
         } else if let Err(problems) = Document::parse(document.expose().as_bytes()) {
             tell(&problems, DOCUMENT, &mut report);
         }
-        Written {
-            document: report.faults.is_empty().then_some(document),
-            report,
-        }
+        Written { document: report.faults.is_empty().then_some(document), report }
     }
 }
 
@@ -120,10 +109,7 @@ mod tests {
             }],
             mirror_fallback: true,
         };
-        Import {
-            entries: names.iter().map(entry).collect(),
-            report: Report::default(),
-        }
+        Import { entries: names.iter().map(entry).collect(), report: Report::default() }
     }
 
     #[test]
@@ -137,10 +123,7 @@ mod tests {
         assert!(written.report.faults.is_empty(), "{:?}", written.report);
         let text = written.document.unwrap();
         let added = text.expose().strip_prefix(own).unwrap();
-        assert!(
-            added.starts_with("\n\n[registries.\"b.corp.\"]\n"),
-            "{added}"
-        );
+        assert!(added.starts_with("\n\n[registries.\"b.corp.\"]\n"), "{added}");
         assert!(added.contains("[registries.\".\"]"), "{added}");
         let left_out = written.report.findings.iter();
         let left_out = left_out.filter(|finding| finding.text.starts_with("left out: "));
@@ -162,10 +145,7 @@ mod tests {
             let written = import(&["b.corp."]).write_into(own.as_bytes(), "own.toml", None);
             assert!(written.document.is_none(), "{own}");
             let faults = &written.report.faults;
-            assert!(
-                faults.iter().any(|fault| fault.text.contains(rule)),
-                "{faults:?}"
-            );
+            assert!(faults.iter().any(|fault| fault.text.contains(rule)), "{faults:?}");
         }
     }
 }

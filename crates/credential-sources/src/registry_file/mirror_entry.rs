@@ -88,9 +88,7 @@ fn known_holder(
         wanted.plain_http = own.plain_http;
     }
     if *own != wanted {
-        lost(format!(
-            "its settings are those of {source}: a host has one entry"
-        ));
+        lost(format!("its settings are those of {source}: a host has one entry"));
     }
     Holder::Present
 }

@@ -74,14 +74,7 @@ impl<'r, 'f> Reader<'r, 'f> {
 
     /// What the file says about the registry `name`.
     pub(crate) fn plan(&self, name: String, key: String, links: Vec<Link>) -> Plan {
-        Plan {
-            name,
-            source: self.source.clone(),
-            key,
-            links,
-            falls_back: true,
-            is_blocked: false,
-        }
+        Plan { name, source: self.source.clone(), key, links, falls_back: true, is_blocked: false }
     }
 
     /// The place that an address names, and the rules for names there. `engine` is the program that

@@ -18,11 +18,8 @@ use crate::place;
 /// change.
 const MAX_NODES: usize = 100_000;
 
-const JSON_LIMITS: Limits = Limits {
-    bytes: MAX_MANIFEST_BYTES,
-    values: MAX_NODES,
-    depth: MAX_DEPTH,
-};
+const JSON_LIMITS: Limits =
+    Limits { bytes: MAX_MANIFEST_BYTES, values: MAX_NODES, depth: MAX_DEPTH };
 
 /// How deep a text may be. Manifests of pods have about fifteen levels.
 const MAX_DEPTH: usize = 48;
@@ -146,9 +143,7 @@ fn read_yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<Option<T>>, Manifest
 /// The parsers bound the nesting, and so this recursion.
 fn collect(raw: Raw, objects: &mut Vec<Object>) -> Result<(), ManifestError> {
     if let Some(items) = raw.items {
-        return items
-            .into_iter()
-            .try_for_each(|item| collect(item, objects));
+        return items.into_iter().try_for_each(|item| collect(item, objects));
     }
     if objects.len() == MAX_OBJECTS {
         return Err(ManifestError::TooManyObjects);
@@ -203,7 +198,5 @@ impl From<RawMetadata> for Metadata {
 /// A map without the difference between nothing and the empty value.
 fn values<T: Default>(map: Option<BTreeMap<String, Option<T>>>) -> BTreeMap<String, T> {
     let fields = map.unwrap_or_default().into_iter();
-    fields
-        .map(|(key, value)| (key, value.unwrap_or_default()))
-        .collect()
+    fields.map(|(key, value)| (key, value.unwrap_or_default())).collect()
 }

@@ -125,9 +125,7 @@ fn type_and_key_count_together() {
         let error = secret(DOCKER_CONFIG_JSON, ".dockerconfigjson", value).payload();
         assert_eq!(error.unwrap_err(), SecretError::NotBase64, "{value}");
     }
-    let error = secret(DOCKER_CFG, ".dockercfg", "W10=")
-        .payload()
-        .unwrap_err();
+    let error = secret(DOCKER_CFG, ".dockercfg", "W10=").payload().unwrap_err();
     assert!(matches!(error, SecretError::Config(_)));
 }
 
@@ -155,25 +153,12 @@ fn other_texts_are_refused_by_their_place() {
     let many = "---\nkind: x\n".repeat(MAX_OBJECTS + 1);
     assert!(parse(many.as_bytes()).is_err());
     let listed = format!("{{\"items\":[{}{{}}]}}", "{},".repeat(MAX_OBJECTS));
-    assert_eq!(
-        parse(listed.as_bytes()).unwrap_err(),
-        ManifestError::TooManyObjects
-    );
-    let nodes = format!(
-        "{{\"kind\":\"[,:\\\",\",\"x\":[{}0]}}",
-        "0,".repeat(200_000)
-    );
-    assert!(matches!(
-        parse(nodes.as_bytes()).unwrap_err(),
-        ManifestError::TooManyNodes { .. }
-    ));
+    assert_eq!(parse(listed.as_bytes()).unwrap_err(), ManifestError::TooManyObjects);
+    let nodes = format!("{{\"kind\":\"[,:\\\",\",\"x\":[{}0]}}", "0,".repeat(200_000));
+    assert!(matches!(parse(nodes.as_bytes()).unwrap_err(), ManifestError::TooManyNodes { .. }));
     let text = format!("{{\"kind\":\"{}\\\"\"}}", ",:[{".repeat(200_000));
     assert_eq!(parse(text.as_bytes()).unwrap().len(), 1);
-    for deep in [
-        "[".repeat(10_000),
-        "{\"items\":[".repeat(10_000),
-        "- ".repeat(10_000),
-    ] {
+    for deep in ["[".repeat(10_000), "{\"items\":[".repeat(10_000), "- ".repeat(10_000)] {
         assert!(parse(deep.as_bytes()).is_err());
     }
 }

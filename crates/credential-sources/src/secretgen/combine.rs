@@ -27,9 +27,7 @@ pub struct Combined {
 
 impl std::fmt::Debug for Combined {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Combined")
-            .field("secret_names", &self.secret_names)
-            .finish_non_exhaustive()
+        f.debug_struct("Combined").field("secret_names", &self.secret_names).finish_non_exhaustive()
     }
 }
 
@@ -101,10 +99,8 @@ pub fn combine(objects: &[Object], namespace: &str) -> Result<Combined, CombineE
             continue;
         };
         let reaches = secret.kind == DOCKER_CONFIG_JSON
-            && reaches(export, namespace, destination).map_err(|rule| CombineError::Selector {
-                name: name.clone(),
-                rule,
-            })?;
+            && reaches(export, namespace, destination)
+                .map_err(|rule| CombineError::Selector { name: name.clone(), rule })?;
         if reaches {
             ranked.push((Rank::of(secret, objects, Some(namespace)), name, secret));
         }
@@ -116,22 +112,14 @@ pub fn combine(objects: &[Object], namespace: &str) -> Result<Combined, CombineE
         entries.extend(config(secret, &name)?);
         secret_names.insert(name);
     }
-    Ok(Combined {
-        json: go_json::auths(&entries),
-        secret_names,
-    })
+    Ok(Combined { json: go_json::auths(&entries), secret_names })
 }
 
 fn config(secret: &SecretManifest, name: &str) -> Result<BTreeMap<String, Entry>, CombineError> {
     match secret.payload() {
         Ok(Payload::Config(config)) => Ok(config.entries),
-        Ok(Payload::Ignored { .. }) => Err(CombineError::Empty {
-            name: name.to_owned(),
-        }),
-        Err(source) => Err(CombineError::Secret {
-            name: name.to_owned(),
-            source,
-        }),
+        Ok(Payload::Ignored { .. }) => Err(CombineError::Empty { name: name.to_owned() }),
+        Err(source) => Err(CombineError::Secret { name: name.to_owned(), source }),
     }
 }
 

@@ -43,9 +43,7 @@ pub struct Imported {
 
 impl std::fmt::Debug for SourceFile<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SourceFile")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("SourceFile").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -116,8 +114,7 @@ impl ByNamespace {
     #[must_use]
     pub fn import(&self, namespace: &str, widening: Widening) -> Imported {
         let wanted = |secret: &SecretManifest| self.reading.is_for(secret, namespace);
-        self.reading
-            .finish(Vec::new(), Some(namespace), widening, &wanted)
+        self.reading.finish(Vec::new(), Some(namespace), widening, &wanted)
     }
 
     /// What there is to say about the files themselves, without an offer.
@@ -146,9 +143,7 @@ impl Reading {
 
     /// Puts what there is to say about the files in front of what there is about their content.
     fn told(self, imported: &mut Imported) {
-        let Imported {
-            findings, faults, ..
-        } = self.imported;
+        let Imported { findings, faults, .. } = self.imported;
         imported.findings.splice(0..0, findings);
         imported.faults.splice(0..0, faults);
     }
@@ -216,10 +211,7 @@ impl Reading {
             let Object::Secret(secret) = object else {
                 continue;
             };
-            let source = format!(
-                "{origin}: secret {}",
-                printable(&secret.metadata.full_name())
-            );
+            let source = format!("{origin}: secret {}", printable(&secret.metadata.full_name()));
             let payload = match wanted(secret) {
                 Ok(true) => secret.payload().map_err(|error| error.to_string()),
                 Ok(false) => continue,

@@ -54,10 +54,7 @@ fn steps(path: &str) -> Option<Vec<String>> {
             }
             '.' => steps.push(String::new()),
             '[' => {
-                let quote = rest
-                    .chars()
-                    .next()
-                    .filter(|quote| matches!(quote, '\'' | '"'))?;
+                let quote = rest.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
                 let (key, after) = rest.get(1..)?.split_once(quote)?;
                 steps.push(key.to_owned());
                 rest = after.strip_prefix(']')?;

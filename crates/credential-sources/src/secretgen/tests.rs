@@ -14,9 +14,8 @@ fn secret(name: &str, json: &str) -> String {
 
 fn export(name: &str, to: &str, weight: Option<&str>) -> String {
     let (namespace, name) = name.split_once('/').unwrap();
-    let annotation = weight.map_or(String::new(), |weight| {
-        format!(", annotations: {{{WEIGHT}: \"{weight}\"}}")
-    });
+    let annotation =
+        weight.map_or(String::new(), |weight| format!(", annotations: {{{WEIGHT}: \"{weight}\"}}"));
     format!(
         "---\napiVersion: secretgen.carvel.dev/v1alpha1\nkind: SecretExport\n\
          metadata: {{namespace: {namespace}, name: {name}{annotation}}}\nspec: {to}\n"
@@ -51,10 +50,9 @@ fn the_result_is_what_the_controller_writes() {
          \"z.io\":{\"username\":\"\",\"password\":\"\",\"auth\":\"a\"}}}"
     );
     // Keys are compared as they are written.
-    let manifests = secret(
-        "ns/one",
-        "{\"auths\":{\"docker.io\":{},\"https://index.docker.io/v1/\":{}}}",
-    ) + &export("ns/one", "{toNamespace: dst}", None);
+    let manifests =
+        secret("ns/one", "{\"auths\":{\"docker.io\":{},\"https://index.docker.io/v1/\":{}}}")
+            + &export("ns/one", "{toNamespace: dst}", None);
     assert_eq!(combined(&manifests, "dst").matches("docker.io").count(), 2);
 }
 
@@ -92,38 +90,23 @@ fn only_exported_secrets_of_the_type_take_part() {
     let one = secret("ns/one", &user("one"));
     assert_eq!(combined(&one, "ns"), nothing);
     for to in ["{}", "{toNamespace: other}", "{toNamespaces: []}"] {
-        assert_eq!(
-            combined(&(one.clone() + &export("ns/one", to, None)), "ns"),
-            nothing
-        );
+        assert_eq!(combined(&(one.clone() + &export("ns/one", to, None)), "ns"), nothing);
     }
     let everyone = export("ns/one", "{toNamespace: \"*\"}", None);
     assert_ne!(combined(&(one.clone() + &everyone), "dst"), nothing);
     assert_eq!(
-        combined(
-            &(one.replace("dockerconfigjson\ns", "dockercfg\ns") + &everyone),
-            "dst"
-        ),
+        combined(&(one.replace("dockerconfigjson\ns", "dockercfg\ns") + &everyone), "dst"),
         nothing
     );
     assert_eq!(
-        combined(
-            &(one.clone() + &everyone.replace("name: one", "name: two")),
-            "dst"
-        ),
+        combined(&(one.clone() + &everyone.replace("name: one", "name: two")), "dst"),
         nothing
     );
-    let old = everyone.replace(
-        "secretgen.carvel.dev/v1alpha1",
-        "secretgen.k14s.io/v1alpha1",
-    );
+    let old = everyone.replace("secretgen.carvel.dev/v1alpha1", "secretgen.k14s.io/v1alpha1");
     assert_eq!(combined(&(one.clone() + &old), "dst"), nothing);
     let closed = "---\napiVersion: v1\nkind: Namespace\nmetadata: \
     {name: dst, annotations: {secretgen.carvel.dev/excluded-from-wildcard-matching: \"\"}}\n";
-    assert_eq!(
-        combined(&(one.clone() + &everyone + closed), "dst"),
-        nothing
-    );
+    assert_eq!(combined(&(one.clone() + &everyone + closed), "dst"), nothing);
     let named = export("ns/one", "{toNamespaces: [dst]}", None);
     assert_ne!(combined(&(one + &named + closed), "dst"), nothing);
 }
@@ -134,28 +117,15 @@ fn selectors_are_conditions_that_hold_together() {
     {name: dst, labels: {team: a}, annotations: {x.y/z: b}}\n";
     let with = |selectors: &str| {
         secret("ns/one", &user("one"))
-            + &export(
-                "ns/one",
-                &format!("{{dangerousToNamespacesSelector: [{selectors}]}}"),
-                None,
-            )
+            + &export("ns/one", &format!("{{dangerousToNamespacesSelector: [{selectors}]}}"), None)
     };
     for (selectors, holds) in [
         ("{key: metadata.name, operator: In, values: [x, dst]}", true),
         ("{key: metadata.labels.team, operator: Exists}", true),
-        (
-            "{key: \"metadata.annotations['x.y/z']\", operator: In, values: [b]}",
-            true,
-        ),
-        (
-            "{key: 'metadata.annotations.x\\.y/z', operator: NotIn, values: [b]}",
-            false,
-        ),
+        ("{key: \"metadata.annotations['x.y/z']\", operator: In, values: [b]}", true),
+        ("{key: 'metadata.annotations.x\\.y/z', operator: NotIn, values: [b]}", false),
         ("{key: metadata.labels.no, operator: DoesNotExist}", true),
-        (
-            "{key: metadata.labels.no, operator: NotIn, values: [a]}",
-            true,
-        ),
+        ("{key: metadata.labels.no, operator: NotIn, values: [a]}", true),
         (
             "{key: metadata.name, operator: Exists}, {key: metadata.labels.no, operator: Exists}",
             false,
@@ -178,11 +148,9 @@ fn selectors_are_conditions_that_hold_together() {
 /// The controller then leaves the placeholder alone.
 #[test]
 fn one_secret_that_cannot_be_read_spoils_all() {
-    for (json, word) in [
-        ("", "has no"),
-        ("hunter2", "JSON"),
-        ("{\"auths\":{\"a\":\"hunter2\"}}", "type"),
-    ] {
+    for (json, word) in
+        [("", "has no"), ("hunter2", "JSON"), ("{\"auths\":{\"a\":\"hunter2\"}}", "type")]
+    {
         let manifests = secret("ns/a", &user("a"))
             + &export("ns/a", "{toNamespace: dst}", None)
             + &secret("ns/bad", json)
@@ -203,22 +171,12 @@ fn placeholders_are_found() {
     );
     let manifests = one.replace("namespace: a", "namespace: b") + &annotated;
     let objects = parse(manifests.as_bytes()).unwrap();
-    assert_eq!(
-        placeholder_namespaces(&objects)
-            .into_iter()
-            .collect::<Vec<_>>(),
-        ["a"]
-    );
+    assert_eq!(placeholder_namespaces(&objects).into_iter().collect::<Vec<_>>(), ["a"]);
 }
 
 fn imported(files: &[(&str, &str)], destination: Option<&str>) -> Imported {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(name, text)| SourceFile {
-            name,
-            text: text.as_bytes(),
-        })
-        .collect();
+    let files: Vec<_> =
+        files.iter().map(|(name, text)| SourceFile { name, text: text.as_bytes() }).collect();
     import(&files, destination, crate::docker_config::Widening::Refused)
 }
 
@@ -228,34 +186,18 @@ fn files_of_all_kinds_are_told_apart() {
     let offered = imported(
         &[
             ("empty", " \n"),
-            (
-                "config.json",
-                &format!("{{\"auths\":{{\"a.io\":{entry}}}}}"),
-            ),
+            ("config.json", &format!("{{\"auths\":{{\"a.io\":{entry}}}}}")),
             (".dockercfg", &format!("\u{feff}{{\"b.io\":{entry}}}")),
-            (
-                "x.yaml",
-                &secret("ns/x", &format!("{{\"auths\":{{\"c.io\":{entry}}}}}")),
-            ),
-            (
-                "y.json",
-                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"data\":{\"a\":\"b\"}}",
-            ),
+            ("x.yaml", &secret("ns/x", &format!("{{\"auths\":{{\"c.io\":{entry}}}}}"))),
+            ("y.json", "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"data\":{\"a\":\"b\"}}"),
         ],
         None,
     );
-    let names: Vec<_> = offered
-        .offers
-        .iter()
-        .map(|offer| (offer.name.as_str(), offer.source.as_str()))
-        .collect();
+    let names: Vec<_> =
+        offered.offers.iter().map(|offer| (offer.name.as_str(), offer.source.as_str())).collect();
     assert_eq!(
         names,
-        [
-            ("a.io.", "config.json"),
-            ("b.io.", ".dockercfg"),
-            ("c.io.", "x.yaml: secret ns/x")
-        ]
+        [("a.io.", "config.json"), ("b.io.", ".dockercfg"), ("c.io.", "x.yaml: secret ns/x")]
     );
     assert_eq!(offered.findings.len(), 2);
     assert!(offered.faults.is_empty());
@@ -286,28 +228,13 @@ fn inputs_count_in_the_controllers_order() {
     let [a, b] = [secret("ns/a", &config("a")), secret("dst/b", &config("b"))];
     // Files without a rank of their own: the later one. Secrets beat them by their name, and each
     // other.
-    assert_eq!(
-        winner(&[("2", &config("x")), ("1", &config("y"))], None),
-        "1"
-    );
-    assert_eq!(
-        winner(&[("s", &a), ("1", &config("y"))], None),
-        "s: secret ns/a"
-    );
+    assert_eq!(winner(&[("2", &config("x")), ("1", &config("y"))], None), "1");
+    assert_eq!(winner(&[("s", &a), ("1", &config("y"))], None), "s: secret ns/a");
     assert_eq!(winner(&[("s", &a), ("t", &b)], None), "s: secret ns/a");
-    assert_eq!(
-        winner(&[("s", &a), ("t", &b)], Some("dst")),
-        "t: secret dst/b"
-    );
+    assert_eq!(winner(&[("s", &a), ("t", &b)], Some("dst")), "t: secret dst/b");
     // The export is in a file of its own.
     let heavy = export("ns/a", "{toNamespace: \"*\"}", Some("1"));
     let light = export("ns/a", "{toNamespace: \"*\"}", Some("-1"));
-    assert_eq!(
-        winner(&[("e", &heavy), ("s", &a), ("t", &b)], Some("dst")),
-        "s: secret ns/a"
-    );
-    assert_eq!(
-        winner(&[("e", &light), ("s", &a), ("1", &config("y"))], None),
-        "1"
-    );
+    assert_eq!(winner(&[("e", &heavy), ("s", &a), ("t", &b)], Some("dst")), "s: secret ns/a");
+    assert_eq!(winner(&[("e", &light), ("s", &a), ("1", &config("y"))], None), "1");
 }

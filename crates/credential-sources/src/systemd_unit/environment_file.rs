@@ -124,9 +124,7 @@ mod tests {
         let text = "# A=0\n; A=0 \\\nB=1\n A = a b \t\nC='x y' z\nD=\"a\\\"\\q\\\nb\"\n\
             export E=1\nF=a\\\n b\\ \nG=\nno assignment\nH='a\nb'\rI=a#b\nJ=end  ";
         let mut found = Vec::new();
-        assignments(text, &mut |name, value| {
-            found.push(format!("{name}|{value}"))
-        });
+        assignments(text, &mut |name, value| found.push(format!("{name}|{value}")));
         let expected = [
             "B|1",
             "A|a b",

@@ -80,11 +80,7 @@ pub(super) fn files(
 ) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut has = |directory: &Path| files.list(directory).contains(&unit.0);
-    match DIRECTORIES
-        .iter()
-        .map(Path::new)
-        .find(|directory| has(directory))
-    {
+    match DIRECTORIES.iter().map(Path::new).find(|directory| has(directory)) {
         Some(directory) => found.push(directory.join(&unit.0)),
         None => {
             let text = "no such unit in /etc/systemd/system, /run/systemd/system, \
@@ -120,9 +116,7 @@ fn drop_in_directories(unit: &UnitName) -> impl Iterator<Item = PathBuf> {
         let names = unit.with_prefixes();
         names.map(|name| Path::new(directory).join(name + ".d"))
     });
-    let all = DIRECTORIES
-        .iter()
-        .map(|directory| Path::new(directory).join("service.d"));
+    let all = DIRECTORIES.iter().map(|directory| Path::new(directory).join("service.d"));
     own.chain(all)
 }
 

@@ -81,9 +81,7 @@ fn digits(
     for _ in 0..count {
         let digit = rest.next().and_then(|next| next.to_digit(radix));
         let next = value.checked_mul(radix).zip(digit);
-        value = next
-            .and_then(|(value, digit)| value.checked_add(digit))
-            .ok_or(Malformed)?;
+        value = next.and_then(|(value, digit)| value.checked_add(digit)).ok_or(Malformed)?;
     }
     match value {
         1.. if value <= max => char::from_u32(value).ok_or(Malformed),

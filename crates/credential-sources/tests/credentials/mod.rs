@@ -43,10 +43,7 @@ fn entry() -> impl Strategy<Value = String> {
         .prop_map(|(credentials, roots, skip, plain, mirror)| {
             let mirror = mirror.as_deref();
             let keys = [credentials, roots, skip, plain, mirror];
-            keys.into_iter()
-                .flatten()
-                .map(|key| format!("{key}\n"))
-                .collect()
+            keys.into_iter().flatten().map(|key| format!("{key}\n")).collect()
         })
 }
 
@@ -55,10 +52,7 @@ fn document() -> impl Strategy<Value = String> {
         let mut seen = BTreeMap::new();
         let mut text = String::from("# a document\n");
         for (name, keys) in entries {
-            if seen
-                .insert(RegistryName::parse(&name).unwrap(), ())
-                .is_none()
-            {
+            if seen.insert(RegistryName::parse(&name).unwrap(), ()).is_none() {
                 write!(text, "[registries.\"{name}\"]\n{keys}").unwrap();
             }
         }
@@ -99,14 +93,7 @@ fn settings(found: Match<'_>) -> String {
         Match::Entry { entry, .. } => entry.clone(),
         Match::Defaults => Registry::default(),
     };
-    format!(
-        "{:?}",
-        Registry {
-            credentials: Credentials::Anonymous,
-            also: Vec::new(),
-            ..entry
-        }
-    )
+    format!("{:?}", Registry { credentials: Credentials::Anonymous, also: Vec::new(), ..entry })
 }
 
 /// To whom a pull from `host` sends which user: the mirror first, then the registry.
@@ -115,9 +102,7 @@ fn sent(document: &Document, host: &RegistryHost) -> Vec<(String, String)> {
         return Vec::new();
     };
     let to = |host: &RegistryHost, users: Vec<&str>| -> Vec<_> {
-        let sent = users
-            .into_iter()
-            .map(|user| (host.to_string(), user.to_owned()));
+        let sent = users.into_iter().map(|user| (host.to_string(), user.to_owned()));
         sent.collect()
     };
     let own = to(host, users(entry));

@@ -33,19 +33,13 @@ fn pair(document: &[u8]) -> (String, String) {
 
 fn offered(offers: &[Offer]) -> (String, String) {
     let merged = merge(b"", offers).unwrap();
-    let losers = merged
-        .decisions
-        .iter()
-        .flat_map(|decision| &decision.losers);
+    let losers = merged.decisions.iter().flat_map(|decision| &decision.losers);
     assert_eq!(losers.count(), 0);
     pair(&merged.text)
 }
 
 fn file(text: &str) -> (String, String) {
-    let file = SourceFile {
-        name: "file",
-        text: text.as_bytes(),
-    };
+    let file = SourceFile { name: "file", text: text.as_bytes() };
     let imported = import(&[file], None, Widening::Refused);
     assert!(imported.findings.is_empty() && imported.faults.is_empty());
     offered(&imported.offers)
@@ -85,9 +79,7 @@ fn containerd(authorization: &str) -> (String, String) {
         hosts_toml: Some(HostsToml(text.into_bytes().into())),
         files: Vec::new(),
     };
-    registry_file(certs_d::read(vec![directory], &mut |_: &Path| {
-        Err("no file".to_owned())
-    }))
+    registry_file(certs_d::read(vec![directory], &mut |_: &Path| Err("no file".to_owned())))
 }
 
 #[test]

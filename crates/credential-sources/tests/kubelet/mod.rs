@@ -72,10 +72,7 @@ impl Node {
 
     fn rust(&mut self, behaviour: &str) {
         let file = self.path(&format!("{behaviour}.pid"));
-        self.name(
-            behaviour,
-            &format!("  args: [{behaviour}, {}]\n", file.display()),
-        );
+        self.name(behaviour, &format!("  args: [{behaviour}, {}]\n", file.display()));
         std::os::unix::fs::symlink(example("plugin"), self.path(behaviour)).unwrap();
     }
 
@@ -86,10 +83,7 @@ impl Node {
         let questions: Vec<_> = providers
             .list()
             .iter()
-            .map(|provider| Question {
-                provider,
-                image: "reg.corp/probe".into(),
-            })
+            .map(|provider| Question { provider, image: "reg.corp/probe".into() })
             .collect();
         ask(self.dir.path(), &questions, Instant::now() + within)
     }
@@ -105,9 +99,7 @@ fn pair(answer: &Result<Answer, RunError>) -> (String, String) {
     let answer = answer.as_ref().unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
     let (offers, _) = offers(&host, &[("plugin", &answer.response)]);
-    let Offered::Password { username, password } = &offers[0].offered else {
-        panic!("{offers:?}")
-    };
+    let Offered::Password { username, password } = &offers[0].offered else { panic!("{offers:?}") };
     (username.clone(), password.expose().to_owned())
 }
 
@@ -116,10 +108,7 @@ fn refused(answer: &Result<Answer, RunError>, words: &str) {
     let error = answer.as_ref().unwrap_err();
     let (shown, debug) = (error.to_string(), format!("{error:?}"));
     assert!(shown.contains(words), "{shown}");
-    assert!(
-        !shown.contains("hunter2") && !debug.contains("hunter2"),
-        "{debug}"
-    );
+    assert!(!shown.contains("hunter2") && !debug.contains("hunter2"), "{debug}");
 }
 
 /// Whether a process goes on, although it was killed a moment ago; one that ended and waits for its
@@ -181,10 +170,7 @@ fn a_shell_script_gets_exactly_what_the_kubelet_would_send() {
     let descriptors: Vec<_> = lines.collect();
     let foreign = std::os::fd::AsRawFd::as_raw_fd(&foreign).to_string();
     assert!(!descriptors.contains(&foreign.as_str()), "{descriptors:?}");
-    assert!(
-        descriptors.contains(&"0") && descriptors.contains(&"2"),
-        "{descriptors:?}"
-    );
+    assert!(descriptors.contains(&"0") && descriptors.contains(&"2"), "{descriptors:?}");
 }
 
 #[test]
@@ -204,11 +190,7 @@ fn good_plugins_answer_whatever_their_neighbours_do() {
     node.name("absent", "");
     let answers = node.ask(BRIEFLY);
     for index in [0, 1, 2, 4] {
-        assert_eq!(
-            pair(&answers[index]),
-            ("robot".into(), "hunter2-rust".into()),
-            "{index}"
-        );
+        assert_eq!(pair(&answers[index]), ("robot".into(), "hunter2-rust".into()), "{index}");
     }
     let debug = format!("{answers:?}");
     assert!(!debug.contains("hunter2"), "{debug}");
@@ -231,10 +213,7 @@ fn every_failure_is_told_without_output() {
     std::fs::create_dir(node.path("directory")).unwrap();
     node.name("no-program", "");
     executable(&node.path("no-program"), "\u{1}hunter2");
-    node.name(
-        "odd-environment",
-        "  env: [{name: A, value: \"hunter2\\0x\"}]\n",
-    );
+    node.name("odd-environment", "  env: [{name: A, value: \"hunter2\\0x\"}]\n");
     node.program("odd-environment", "exit 0");
     let answers = node.ask(PLENTY);
     for (answer, words) in answers.iter().zip([

@@ -145,18 +145,12 @@ fn imports_are_followed_as_containerd_does() {
     );
     // Keys of one table are merged, and of each the last file's counts.
     let text = document(&written);
-    assert!(
-        text.contains("username = \"last\"\npassword = \"hunter2\""),
-        "{text}"
-    );
+    assert!(text.contains("username = \"last\"\npassword = \"hunter2\""), "{text}");
     // Those of an imported file come behind all of the importing one.
     let nested = table("nested", "version = 3");
     let one = table("one", "version = 3\nimports = [\"nested.toml\"]") + "password = \"hunter2\"\n";
     let files = [
-        (
-            MAIN,
-            "version = 3\nimports = [\"one.toml\", \"two.toml\"]\n",
-        ),
+        (MAIN, "version = 3\nimports = [\"one.toml\", \"two.toml\"]\n"),
         ("/etc/containerd/one.toml", one.as_str()),
         ("/etc/containerd/nested.toml", &nested),
         ("/etc/containerd/two.toml", &second),
@@ -166,20 +160,13 @@ fn imports_are_followed_as_containerd_does() {
 
 #[test]
 fn what_stops_containerd_is_a_fault() {
-    let many: Vec<_> = (0..MAX_CONTAINERD_CONFIGS)
-        .map(|number| format!("\"{number}.toml\""))
-        .collect();
+    let many: Vec<_> =
+        (0..MAX_CONTAINERD_CONFIGS).map(|number| format!("\"{number}.toml\"")).collect();
     let many = format!("imports = [{}]", many.join(","));
     for (text, expected) in [
-        (
-            "imports = [\"missing.toml\"]",
-            "/etc/containerd/missing.toml: it is not there",
-        ),
+        ("imports = [\"missing.toml\"]", "/etc/containerd/missing.toml: it is not there"),
         ("imports = [\"[*\"]", "imports: [*: a malformed pattern"),
-        (
-            "imports = 1",
-            "imports: expected string or array of strings",
-        ),
+        ("imports = 1", "imports: expected string or array of strings"),
         (many.as_str(), "more than 64 files in all"),
         ("plugins = 1", "plugins: expected table"),
         ("hunter2", "not TOML at line 1"),
@@ -190,17 +177,10 @@ fn what_stops_containerd_is_a_fault() {
     ] {
         let written = imported(&[(MAIN, text)], &[]);
         assert!(written.document.is_none(), "{text}");
-        assert!(
-            findings(&written).contains(expected),
-            "{}",
-            findings(&written)
-        );
+        assert!(findings(&written).contains(expected), "{}", findings(&written));
     }
     // A pattern without a file is none.
-    let written = imported(
-        &[(MAIN, "imports = [\"conf.d/*.toml\", \"/x/*/y.toml\"]")],
-        &[],
-    );
+    let written = imported(&[(MAIN, "imports = [\"conf.d/*.toml\", \"/x/*/y.toml\"]")], &[]);
     assert_eq!(findings(&written), "");
 }
 
@@ -242,16 +222,10 @@ fn credentials_stand_beside_directories() {
     let header = "[header]\nAuthorization = \"Bearer hunter2\"\n";
     let roots: [&[(&str, &str)]; 2] = [
         &[
-            (
-                "reg.corp",
-                "[host.\"https://m.corp\"]\nca = \"/etc/ssl/k3s-ca.pem\"\n",
-            ),
+            ("reg.corp", "[host.\"https://m.corp\"]\nca = \"/etc/ssl/k3s-ca.pem\"\n"),
             ("head.corp", header),
         ],
-        &[
-            ("reg.corp", "skip_verify = true\n"),
-            ("_default", "[host.\"https://all.corp\"]\n"),
-        ],
+        &[("reg.corp", "skip_verify = true\n"), ("_default", "[host.\"https://all.corp\"]\n")],
     ];
     super::assert_golden("config_path", &imported(&[(MAIN, DIRECTORIES)], &roots));
 }
@@ -275,10 +249,7 @@ fn what_has_no_effect_beside_directories_is_told() {
         assert!(told.contains(expected), "{told}");
     }
     let text = document(&written);
-    assert!(
-        !text.contains("b.corp") && !text.contains("insecure"),
-        "{text}"
-    );
+    assert!(!text.contains("b.corp") && !text.contains("insecure"), "{text}");
 }
 
 /// containerd 2.2 and later look into two directories where nothing is set.
@@ -287,10 +258,7 @@ fn the_default_directories_are_told() {
     for (text, expected) in [
         ("version = 3\n", 2),
         ("version = 2\n", 0),
-        (
-            "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"a.corp\"]\n",
-            0,
-        ),
+        ("version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"a.corp\"]\n", 0),
     ] {
         let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
         assert_eq!(config.config_paths().len(), expected, "{text}");
@@ -309,10 +277,7 @@ fn a_runtime_without_a_snapshotter_has_that_of_all() {
     let three = "[plugins.\"io.containerd.cri.v1.images\"]\nsnapshotter = \"nydus\"\n\
         [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n";
     for (version, text) in [(2, two), (3, three)] {
-        for (own, expected) in [
-            ("", "nydus"),
-            ("snapshotter = \"overlayfs\"\n", "overlayfs"),
-        ] {
+        for (own, expected) in [("", "nydus"), ("snapshotter = \"overlayfs\"\n", "overlayfs")] {
             let text = format!("version = {version}\n{text}{own}");
             let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
             let found = config.runtimes()["kata"].snapshotter.as_deref();

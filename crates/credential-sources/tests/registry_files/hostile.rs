@@ -32,12 +32,7 @@ fn assert_fault(import: Import, expected: &str) {
     let written = import.write(None);
     assert_silent(&written);
     assert!(written.document.is_none(), "{written:?}");
-    let told: Vec<_> = written
-        .report
-        .faults
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let told: Vec<_> = written.report.faults.iter().map(ToString::to_string).collect();
     let found = told.iter().any(|fault| fault.contains(expected));
     assert!(found, "{expected} in {:?} and so on", &told[..1]);
 }
@@ -48,24 +43,15 @@ fn broken_files_are_faults() {
     for (text, expected) in [
         ("server = \"hunter2", "not TOML at line 1"),
         ("\n\nserver = 1", "server: expected string, found integer"),
-        (
-            "skip_verify = \"hunter2\"",
-            "skip_verify: expected boolean, found string",
-        ),
+        ("skip_verify = \"hunter2\"", "skip_verify: expected boolean, found string"),
         ("ca = [\"a\", 1]", "ca: expected string or array of strings"),
-        (
-            "ca = \"missing.crt\"",
-            "containerd/reg.corp/missing.crt: entity not found",
-        ),
+        ("ca = \"missing.crt\"", "containerd/reg.corp/missing.crt: entity not found"),
         ("ca = \"../../k3s.yaml\"", "the file has no certificate"),
         (
             "[header]\nAuthorization = \"Bearer hunter2 hunter2\"",
             "registrytoken: a bearer token consists",
         ),
-        (
-            "[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"",
-            "line end",
-        ),
+        ("[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"", "line end"),
         ("host = \"hunter2\"", "host: expected table, found string"),
         (&long, "more than 65536 bytes"),
     ] {
@@ -73,41 +59,20 @@ fn broken_files_are_faults() {
     }
     for (text, expected) in [
         ("mirrors: [hunter2]", "not YAML of the form"),
-        (
-            "configs:\n  a:\n    auth:\n      password: [hunter2]",
-            "at line 4",
-        ),
+        ("configs:\n  a:\n    auth:\n      password: [hunter2]", "at line 4"),
         ("configs: {a: {}, a: {}}", "not YAML of the form"),
         ("a: &a [*a]\nmirrors: *a", "not YAML of the form"),
-        (
-            "configs: {a: {auth: {auth: hunter2}}}",
-            "configs.a.auth.auth: not base64",
-        ),
-        (
-            "configs: {a: {tls: {ca_file: hunter2.crt}}}",
-            "ca_file: not an absolute path",
-        ),
-        (
-            "configs: {a: {tls: {ca_file: /missing}}}",
-            "ca_file: /missing: entity not found",
-        ),
+        ("configs: {a: {auth: {auth: hunter2}}}", "configs.a.auth.auth: not base64"),
+        ("configs: {a: {tls: {ca_file: hunter2.crt}}}", "ca_file: not an absolute path"),
+        ("configs: {a: {tls: {ca_file: /missing}}}", "ca_file: /missing: entity not found"),
         ("\"hunter2", "not YAML of the form"),
     ] {
         assert_fault(yaml(text), expected);
     }
     for (text, expected) in [
-        (
-            "registry = \"hunter2\"",
-            "registry: expected array of tables",
-        ),
-        (
-            "[[registry]]\nlocation = [\"hunter2\"]",
-            "registry[0].location: expected string",
-        ),
-        (
-            "[[registry]]\nmirror = [\"hunter2\"]",
-            "registry[0].mirror[0]: expected table",
-        ),
+        ("registry = \"hunter2\"", "registry: expected array of tables"),
+        ("[[registry]]\nlocation = [\"hunter2\"]", "registry[0].location: expected string"),
+        ("[[registry]]\nmirror = [\"hunter2\"]", "registry[0].mirror[0]: expected table"),
         ("=hunter2", "not TOML at line 1"),
     ] {
         assert_fault(conf(text), expected);
@@ -159,17 +124,11 @@ fn tabs_in_a_key_stay_out_of_messages() {
 fn a_hostile_number_of_anything_is_bounded() {
     let keys: String = (0..5000).map(|number| format!("k{number} = 1\n")).collect();
     let written = hosts("reg.corp", &keys).write(None);
-    assert_eq!(
-        (written.report.findings.len(), written.report.unlisted),
-        (MAX_FINDINGS, 4000)
-    );
+    assert_eq!((written.report.findings.len(), written.report.unlisted), (MAX_FINDINGS, 4000));
 
     let config = "{auth: {username: a, password: b}}";
     let registries: String = (0..1100).map(|n| format!(" r{n}: {config}\n")).collect();
-    assert_fault(
-        yaml(&format!("configs:\n{registries}")),
-        "more than 1024 registries",
-    );
+    assert_fault(yaml(&format!("configs:\n{registries}")), "more than 1024 registries");
 
     // One large secret, referred to by many endpoints, is held once.
     let password = "hunter2".repeat(2000);
@@ -183,10 +142,7 @@ fn a_hostile_number_of_anything_is_bounded() {
 
     // Many names for a large CA file.
     let ca = "\"../mirror.corp/ca.crt\",".repeat(1500);
-    assert_fault(
-        hosts("reg.corp", &format!("ca = [{ca}]")),
-        "more than 1024 CA files",
-    );
+    assert_fault(hosts("reg.corp", &format!("ca = [{ca}]")), "more than 1024 CA files");
 }
 
 #[test]
@@ -206,10 +162,7 @@ fn system_roots_that_do_not_fit_are_a_fault_that_says_so() {
     );
     let written = import.write(Some(&system_of(512)));
     let fault = written.report.faults[0].to_string();
-    assert!(
-        fault.contains("513 certificates, 512 of them the system's"),
-        "{fault}"
-    );
+    assert!(fault.contains("513 certificates, 512 of them the system's"), "{fault}");
 }
 
 /// So many certificates, distinct in their serial numbers alone.
@@ -336,31 +289,15 @@ fn client_certificates_without_their_keys_are_faults() {
     };
     let certificate = "cert_file: /etc/ssl/client.pem,";
     for (certificate, key, expected) in [
-        (
-            certificate,
-            "",
-            "tls: cert_file and key_file must stand together",
-        ),
-        (
-            "",
-            "key_file: /etc/ssl/client.key",
-            "tls: cert_file and key_file must stand together",
-        ),
+        (certificate, "", "tls: cert_file and key_file must stand together"),
+        ("", "key_file: /etc/ssl/client.key", "tls: cert_file and key_file must stand together"),
         (
             certificate,
             "key_file: /etc/ssl/client.pem",
             "tls.cert_file: the file has no private key",
         ),
-        (
-            certificate,
-            "key_file: /etc/ssl/none.key",
-            "none.key: entity not found",
-        ),
-        (
-            "cert_file: /etc/ssl/client.key,",
-            "key_file: /etc/ssl/client.key",
-            "no certificate",
-        ),
+        (certificate, "key_file: /etc/ssl/none.key", "none.key: entity not found"),
+        ("cert_file: /etc/ssl/client.key,", "key_file: /etc/ssl/client.key", "no certificate"),
     ] {
         assert_fault(yaml(&pair(certificate, key)), expected);
     }
@@ -369,14 +306,8 @@ fn client_certificates_without_their_keys_are_faults() {
     assert_fault(directory_with(&[], Some(named)), mismatch);
     assert_fault(directory_with(&["other.cert", "other.key"], None), mismatch);
     // Docker's directory with half a pair.
-    assert_fault(
-        directory_with(&["x.cert"], None),
-        "the file has no private key",
-    );
-    assert_fault(
-        directory_with(&[], Some("client = \"x.cert\"\n")),
-        "has no private key",
-    );
+    assert_fault(directory_with(&["x.cert"], None), "the file has no private key");
+    assert_fault(directory_with(&[], Some("client = \"x.cert\"\n")), "has no private key");
     let alone = directory_with(&["x.key", "y.crt"], None).write(None);
     assert!(alone.document.is_some());
     assert!(findings(&alone).contains("x.key: left out: no certificate (*.cert)"));

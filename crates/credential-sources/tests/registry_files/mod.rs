@@ -19,17 +19,14 @@ use zeroize::Zeroizing;
 const SECRETS: [&str; 3] = ["hunter2", "aHVudGVyMi", "cm9ib3Q6aHVudGVyMi"];
 
 fn data(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/data/registry_files")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/registry_files").join(name)
 }
 
 /// Reads files with paths as in the test data, which stands for the whole file system.
 pub fn read_file(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     let below = path.strip_prefix("/etc/ssl").unwrap_or(path);
     let read = std::fs::read(data("").join(below));
-    read.map(Zeroizing::new)
-        .map_err(|error| error.kind().to_string())
+    read.map(Zeroizing::new).map_err(|error| error.kind().to_string())
 }
 
 fn directory(path: &Path) -> Directory {
@@ -105,10 +102,7 @@ fn k3s_registries_become_a_document() {
 #[test]
 fn podmans_registries_become_a_document() {
     let text = std::fs::read(data("registries.conf")).unwrap();
-    assert_golden(
-        "registries.conf",
-        &registries_conf::read(&text, "registries.conf").write(None),
-    );
+    assert_golden("registries.conf", &registries_conf::read(&text, "registries.conf").write(None));
 }
 
 #[test]
@@ -120,21 +114,13 @@ fn system_roots_stand_behind_the_files_own() {
     let document = Document::parse(text.as_bytes()).unwrap().document;
     let mut found = 0;
     for (name, registry) in document.registries.iter() {
-        if let Some(roots) = registry
-            .ca_certs
-            .as_ref()
-            .filter(|roots| !roots.trusts_nobody())
-        {
+        if let Some(roots) = registry.ca_certs.as_ref().filter(|roots| !roots.trusts_nobody()) {
             assert_eq!(roots.certificates().len(), 2, "{name}");
             found += 1;
         }
     }
     assert_eq!(found, 2);
-    assert!(
-        !findings(&written).contains("system"),
-        "{}",
-        findings(&written)
-    );
+    assert!(!findings(&written).contains("system"), "{}", findings(&written));
     assert_silent(&written);
 }
 
@@ -184,10 +170,7 @@ fn nothing_of_a_registry_is_lent_to_its_mirror() {
     let password = "[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMg==\"\n";
     let with_mirror = format!("{password}[host.\"https://m.corp:5000\"]\n");
     let anonymous = "Anonymous None false false None false";
-    assert_eq!(
-        imported("a.corp", &with_mirror, "m.corp:5000"),
-        format!("m.corp:5000 {anonymous}")
-    );
+    assert_eq!(imported("a.corp", &with_mirror, "m.corp:5000"), format!("m.corp:5000 {anonymous}"));
     assert_eq!(
         imported("a.corp", &with_mirror, "a.corp"),
         "a.corp. Basic { username: \"robot\", .. } None false false Some(\"https://m.corp:5000/\") \
@@ -213,43 +196,22 @@ fn who_is_asked_is_kept() {
     for (text, expected) in [
         ("server = \"https://a.corp\"", own),
         ("server = \"https://A.corp:443/v2/\"", own),
-        (
-            "server = \"m.corp/x\"",
-            mirror("Some(\"https://m.corp/x\") false"),
-        ),
-        (
-            "server = \"https://a.corp/x\"",
-            mirror("Some(\"https://a.corp/x\") false"),
-        ),
-        (
-            "[host.\"https://m.corp/v2\"]",
-            mirror("Some(\"https://m.corp/\") true"),
-        ),
+        ("server = \"m.corp/x\"", mirror("Some(\"https://m.corp/x\") false")),
+        ("server = \"https://a.corp/x\"", mirror("Some(\"https://a.corp/x\") false")),
+        ("[host.\"https://m.corp/v2\"]", mirror("Some(\"https://m.corp/\") true")),
         // Nobody can be asked without asking somebody else than the file says.
-        (
-            "server = \"https://m.corp/x\"\noverride_path = true",
-            forbidden,
-        ),
-        (
-            "server = \"https://m.corp\"\ncapabilities = [\"push\"]",
-            forbidden,
-        ),
+        ("server = \"https://m.corp/x\"\noverride_path = true", forbidden),
+        ("server = \"https://m.corp\"\ncapabilities = [\"push\"]", forbidden),
         ("server = \"unix:///run/x\"", forbidden),
         (
             "server = \"https://m.corp\"\nrewrite = { a = \"b\" }",
             mirror("Some(\"https://m.corp/\") false"),
         ),
-        (
-            "server = \"https://m.corp\"\nrewrite = { '(' = \"b\" }",
-            forbidden,
-        ),
+        ("server = \"https://m.corp\"\nrewrite = { '(' = \"b\" }", forbidden),
         // Without a server, the root's capabilities have no part.
         ("capabilities = [\"push\"]", own),
         // After the registry itself there is no mirror.
-        (
-            "server = \"https://m.corp\"\n[host.\"https://a.corp\"]",
-            own,
-        ),
+        ("server = \"https://m.corp\"\n[host.\"https://a.corp\"]", own),
     ] {
         let (roots, mirror) = expected;
         let expected = format!("a.corp. Anonymous {roots} false false {mirror}");
@@ -267,21 +229,14 @@ fn an_entry_for_a_mirror_lifts_no_ban() {
             = \"a.org\"\n[[registry.mirror]]\nlocation = \"m.corp:1\"\ninsecure = true\n"
         );
         let written = registries_conf::read(text.as_bytes(), "registries.conf").write(None);
-        assert!(
-            findings(&written).contains("forbidden, by"),
-            "{}",
-            findings(&written)
-        );
+        assert!(findings(&written).contains("forbidden, by"), "{}", findings(&written));
         let text = written.document.unwrap();
         let document = Document::parse(text.expose().as_bytes()).unwrap().document;
         let host = RegistryHost::parse("m.corp:1").unwrap();
         let Match::Entry { entry, .. } = document.registries.entry_for(&host) else {
             panic!("{blocked}")
         };
-        assert!(
-            entry.ca_certs.as_ref().unwrap().trusts_nobody(),
-            "{blocked}"
-        );
+        assert!(entry.ca_certs.as_ref().unwrap().trusts_nobody(), "{blocked}");
         // The registry is asked without its mirror.
         let host = RegistryHost::parse("a.org").unwrap();
         let (_, entry) = document.registries.literal_entry_for(&host).unwrap();
@@ -306,10 +261,7 @@ fn credentials_for_all_registries_are_for_none() {
         let written = import.write(None);
         assert_silent(&written);
         let told = findings(&written);
-        assert!(
-            told.contains("Lost: registries.yaml: configs.\"*\".auth: left out: "),
-            "{told}"
-        );
+        assert!(told.contains("Lost: registries.yaml: configs.\"*\".auth: left out: "), "{told}");
         let text = written.document.unwrap();
         for secret in SECRETS {
             assert!(!text.expose().contains(secret), "{auth}");

@@ -90,10 +90,7 @@ async fn drive(
 
 async fn read(asked: http::Request<RecvStream>, number: usize) -> io::Result<Request> {
     let (head, mut body) = asked.into_parts();
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("", |target| target.as_str());
+    let target = head.uri.path_and_query().map_or("", |target| target.as_str());
     let mut request = Request::new(head.method.as_str(), target);
     request.connection = number;
     request.is_http2 = true;

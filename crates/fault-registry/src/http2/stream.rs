@@ -14,10 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::wire::Wire;
 
 /// How long the loop waits for the socket before it looks again all the same.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// A connection that is shared by `h2` and by the frames that pass it by.
 #[derive(Clone)]

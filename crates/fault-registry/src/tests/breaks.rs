@@ -16,21 +16,17 @@ fn start_for(how: End, script: Script) -> Plain {
 
 #[test]
 fn connections_end_where_the_script_says() {
-    for (how, ending) in [
-        (End::Reset, Ending::Reset),
-        (End::Close, Ending::Closed),
-        (End::Stall, Ending::Silent),
-    ] {
+    for (how, ending) in
+        [(End::Reset, Ending::Reset), (End::Close, Ending::Closed), (End::Stall, Ending::Silent)]
+    {
         for (at, has_status, has_head, body_length) in [
             (Point::Answer, false, false, 0),
             (Point::Head, true, false, 0),
             (Point::Body(0), true, true, 0),
             (Point::Body(1000), true, true, 1000),
         ] {
-            let site = start_for(
-                how,
-                Script::new().once(What::Layer(0), [Action::Cut { at, how }]),
-            );
+            let site =
+                start_for(how, Script::new().once(What::Layer(0), [Action::Cut { at, how }]));
             let (head, body, seen) = site.ask_layer("");
             assert_eq!(seen, ending, "{at:?} {how:?}");
             assert_eq!(head.starts_with("http/1.1 200 "), has_status, "{at:?}");
@@ -44,11 +40,9 @@ fn connections_end_where_the_script_says() {
 
 #[test]
 fn connections_end_before_they_begin() {
-    for (how, ending) in [
-        (End::Reset, Ending::Reset),
-        (End::Close, Ending::Closed),
-        (End::Stall, Ending::Silent),
-    ] {
+    for (how, ending) in
+        [(End::Reset, Ending::Reset), (End::Close, Ending::Closed), (End::Stall, Ending::Silent)]
+    {
         let site = start_for(how, Script::new().connections(..=2, how));
         for _ in 0..2 {
             let (received, seen) = site.ask("/v2/", "");
@@ -85,13 +79,9 @@ fn tls_connections_break_as_well() {
 
 #[test]
 fn drips_and_waits_take_their_time() {
-    let drip = Action::Drip {
-        bytes: 10,
-        pause_ms: 20,
-    };
-    let script = Script::new()
-        .once(What::Layer(0), [drip])
-        .once(What::Manifest, [Action::Wait(200)]);
+    let drip = Action::Drip { bytes: 10, pause_ms: 20 };
+    let script =
+        Script::new().once(What::Layer(0), [drip]).once(What::Manifest, [Action::Wait(200)]);
     let site = start(script);
     let started = Instant::now();
     let (received, _) = site.ask_up_to(&site.layer_path(), "", 400);
@@ -115,10 +105,7 @@ fn stopping_ends_what_stalls() {
     // A neighbour's child may have the listener until it becomes curl.
     let start = Instant::now();
     while std::net::TcpStream::connect(address).is_ok() {
-        assert!(
-            start.elapsed() < Duration::from_secs(60),
-            "it still listens"
-        );
+        assert!(start.elapsed() < Duration::from_secs(60), "it still listens");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -22,18 +22,8 @@ fn content_is_served_with_its_headers() {
     }
     let (received, _) = site.ask("/v2/x/manifests/none", "");
     assert!(received.starts_with(b"HTTP/1.1 404 "));
-    let asked: Vec<_> = site
-        .registry
-        .requests()
-        .iter()
-        .map(|r| r.what.clone())
-        .collect();
-    let wanted = [
-        What::Layer(0),
-        What::Manifest,
-        What::Manifest,
-        What::Unknown,
-    ];
+    let asked: Vec<_> = site.registry.requests().iter().map(|r| r.what.clone()).collect();
+    let wanted = [What::Layer(0), What::Manifest, What::Manifest, What::Unknown];
     assert_eq!(asked, wanted);
 }
 
@@ -59,27 +49,14 @@ fn a_layout_on_disk_is_served() {
     let content = Content::load(directory.path()).unwrap();
     let registry = FaultRegistry::start(content, Script::new(), None).unwrap();
     let output = std::process::Command::new("skopeo")
-        .args([
-            "copy",
-            "--quiet",
-            "--insecure-policy",
-            "--src-tls-verify=false",
-        ])
-        .arg(format!(
-            "docker://{}/team/app@{}",
-            registry.address(),
-            layout.manifest
-        ))
+        .args(["copy", "--quiet", "--insecure-policy", "--src-tls-verify=false"])
+        .arg(format!("docker://{}/team/app@{}", registry.address(), layout.manifest))
         .arg(format!("dir:{}", directory.path().join("copy").display()))
         .output()
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
-    let layers = registry
-        .requests()
-        .iter()
-        .filter(|r| matches!(r.what, What::Layer(_)))
-        .count();
+    let layers = registry.requests().iter().filter(|r| matches!(r.what, What::Layer(_))).count();
     assert_eq!(layers, layout.layers.len());
 }
 
@@ -107,10 +84,7 @@ fn logins_are_wanted() {
     let (answer, _) = ask(Login::basic("u", "p"), "u:wrong");
     assert!(answer.contains("WWW-Authenticate: Basic "), "{answer}");
     let (answer, token) = ask(Login::bearer("u", "p", "secret"), "u:p");
-    assert!(
-        answer.contains("WWW-Authenticate: Bearer realm=\"http://127.0.0.1:"),
-        "{answer}"
-    );
+    assert!(answer.contains("WWW-Authenticate: Bearer realm=\"http://127.0.0.1:"), "{answer}");
     assert!(token.contains("\"secret-1\""), "{token}");
     let (_, token) = ask(Login::bearer("u", "p", "secret"), "u:wrong");
     assert!(!token.contains("secret-"), "{token}");

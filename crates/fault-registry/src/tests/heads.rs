@@ -5,9 +5,7 @@ use crate::{Action, Length, Script, What};
 
 /// Head of the answer to the layer, in lower case.
 fn head(actions: impl IntoIterator<Item = Action>) -> String {
-    start(Script::new().always(What::Layer(0), actions))
-        .ask_layer("")
-        .0
+    start(Script::new().always(What::Layer(0), actions)).ask_layer("").0
 }
 
 #[test]
@@ -24,11 +22,7 @@ fn statuses_and_headers_are_what_the_script_says() {
             "docker-content-digest: sha256:0\r\n",
             "x-none",
         ),
-        (
-            vec![Action::without("Content-Type")],
-            "http/1.1 200",
-            "content-type",
-        ),
+        (vec![Action::without("Content-Type")], "http/1.1 200", "content-type"),
         (
             vec![Action::Schema1],
             "content-type: application/vnd.docker.distribution.manifest.v1+prettyjws",
@@ -39,26 +33,14 @@ fn statuses_and_headers_are_what_the_script_says() {
             "location: http://169.254.169.254/v2/team/app/blobs/sha256:",
             "http/1.1 200",
         ),
-        (
-            vec![Action::redirect("{base}/elsewhere")],
-            "location: http://127.0.0.1:",
-            "{base}",
-        ),
+        (vec![Action::redirect("{base}/elsewhere")], "location: http://127.0.0.1:", "{base}"),
         (
             vec![Action::Length(Length::Text("-5".to_owned()))],
             "content-length: -5\r\n",
             "transfer-encoding",
         ),
-        (
-            vec![Action::Length(Length::Missing)],
-            "http/1.1 200",
-            "content-length",
-        ),
-        (
-            vec![Action::Interim(Some(2))],
-            "http/1.1 103 early hints",
-            "http/1.1 200",
-        ),
+        (vec![Action::Length(Length::Missing)], "http/1.1 200", "content-length"),
+        (vec![Action::Interim(Some(2))], "http/1.1 103 early hints", "http/1.1 200"),
         (
             vec![Action::Raw("220 smtp.example ESMTP\r\n\r\n".to_owned())],
             "220 smtp.example esmtp",
@@ -77,10 +59,7 @@ fn names_stand_for_addresses() {
         .name("other", "https://other.example:1")
         .always(What::Layer(0), [Action::redirect("{other}{path}")]);
     let (head, _, _) = start(script).ask_layer("");
-    assert!(
-        head.contains("location: https://other.example:1/v2/team/app/blobs/sha256:"),
-        "{head}"
-    );
+    assert!(head.contains("location: https://other.example:1/v2/team/app/blobs/sha256:"), "{head}");
 }
 
 #[test]
@@ -95,12 +74,7 @@ fn lengths_lie() {
 
 #[test]
 fn heads_flood() {
-    assert_eq!(
-        head([Action::ManyHeaders(10_000)])
-            .matches("x-flood-")
-            .count(),
-        10_000
-    );
+    assert_eq!(head([Action::ManyHeaders(10_000)]).matches("x-flood-").count(), 10_000);
     assert!(head([Action::LongHeader(1 << 20)]).len() > 1 << 20);
     let site = start(Script::new().always(What::Layer(0), [Action::Interim(None)]));
     let (received, ending) = site.ask_up_to(&site.layer_path(), "", 4 << 20);

@@ -22,18 +22,10 @@ fn content_is_served_over_http2() {
     let requests = site.registry.requests();
     assert!(requests.iter().all(|request| request.is_http2));
     assert_eq!(requests[1].header("range"), Some("bytes=1000-"));
-    assert!(
-        requests[0]
-            .header("user-agent")
-            .unwrap()
-            .starts_with("curl/")
-    );
+    assert!(requests[0].header("user-agent").unwrap().starts_with("curl/"));
     let host = requests[0].header("host").unwrap();
     assert!(site.registry.base().ends_with(host), "{host}");
-    assert_eq!(
-        (requests[2].method.as_str(), requests[2].body.as_str()),
-        ("POST", "a=b&c=d")
-    );
+    assert_eq!((requests[2].method.as_str(), requests[2].body.as_str()), ("POST", "a=b&c=d"));
 }
 
 #[test]
@@ -43,12 +35,7 @@ fn http2_is_optional() {
     assert_eq!(output.stdout, site.bytes);
     let output = site.curl(&["--http2"]);
     assert_eq!(output.stdout, site.bytes);
-    let versions: Vec<_> = site
-        .registry
-        .requests()
-        .iter()
-        .map(|r| r.is_http2)
-        .collect();
+    let versions: Vec<_> = site.registry.requests().iter().map(|r| r.is_http2).collect();
     assert_eq!(versions, [false, true]);
     let site = start_secure(Script::new(), Http::Two);
     assert!(!site.curl(&["--http1.1"]).status.success());
@@ -57,10 +44,8 @@ fn http2_is_optional() {
 /// Several requests on one connection, and headers that fill several frames.
 #[test]
 fn a_connection_is_used_again() {
-    let site = start_secure(
-        Script::new().once(What::Layer(0), [Action::LongHeader(50_000)]),
-        Http::Two,
-    );
+    let site =
+        start_secure(Script::new().once(What::Layer(0), [Action::LongHeader(50_000)]), Http::Two);
     let address = format!("{}{}", site.registry.base(), site.path);
     let output = site.curl(&["--http2", "--include", &address]);
     assert!(output.status.success(), "{output:?}");
@@ -71,28 +56,13 @@ fn a_connection_is_used_again() {
 #[test]
 fn streams_and_connections_break() {
     for (action, code) in [
-        (
-            Action::Http2(Http2Fault::Reset {
-                code: 8,
-                after: 1000,
-            }),
-            92,
-        ),
-        (
-            Action::Http2(Http2Fault::GoAway {
-                code: 11,
-                after: 1000,
-            }),
-            92,
-        ),
+        (Action::Http2(Http2Fault::Reset { code: 8, after: 1000 }), 92),
+        (Action::Http2(Http2Fault::GoAway { code: 11, after: 1000 }), 92),
         (Action::cut(1000, End::Reset), 56),
         (Action::cut(1000, End::Close), 56),
         (Action::cut(1000, End::Stall), 28),
     ] {
-        let site = start_secure(
-            Script::new().always(What::Layer(0), [action.clone()]),
-            Http::Two,
-        );
+        let site = start_secure(Script::new().always(What::Layer(0), [action.clone()]), Http::Two);
         // All that comes has come long before.
         let seconds = if code == 28 { 5 } else { 60 };
         let output = site.curl_within(seconds, &["--http2"]);
@@ -121,10 +91,8 @@ fn frames_are_wrong() {
         Http2Fault::UnknownStream,
         Http2Fault::BadHeaderBlock,
     ] {
-        let site = start_secure(
-            Script::new().always(What::Layer(0), [Action::Http2(fault)]),
-            Http::Two,
-        );
+        let site =
+            start_secure(Script::new().always(What::Layer(0), [Action::Http2(fault)]), Http::Two);
         let output = site.curl_within(3, &["--http2"]);
         assert!(!output.status.success(), "{fault:?}");
         assert_eq!(site.registry.requests().len(), 1, "{fault:?}");
@@ -134,13 +102,9 @@ fn frames_are_wrong() {
 /// A client that grants nothing gets no data, and from this fault it gets it all the same.
 #[test]
 fn windows_are_kept_or_ignored() {
-    for (actions, expected) in [
-        (vec![], 0..1),
-        (
-            vec![Action::Http2(Http2Fault::IgnoredWindow)],
-            1 << 20..usize::MAX,
-        ),
-    ] {
+    for (actions, expected) in
+        [(vec![], 0..1), (vec![Action::Http2(Http2Fault::IgnoredWindow)], 1 << 20..usize::MAX)]
+    {
         let site = start_secure(Script::new().always(What::Layer(0), actions), Http::Two);
         let data = data_with_no_window(&site);
         assert!(expected.contains(&data), "{data}");
@@ -152,9 +116,7 @@ fn windows_are_kept_or_ignored() {
 fn data_with_no_window(site: &Secure) -> usize {
     let pem = std::fs::read(site.roots.path()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(&pem).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -47,55 +47,17 @@ fn chunks_are_odd() {
     for (kind, start, end, ending) in [
         (Chunked::Plain, "4000\r\n", "\r\n0\r\n\r\n", Ending::Closed),
         (Chunked::Tiny, "1\r\n", "\r\n0\r\n\r\n", Ending::Closed),
-        (
-            Chunked::Extensions,
-            "4000;name=value;",
-            "\r\n0\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::LongExtension,
-            "4000;long=xxxx",
-            "\r\n0\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::Trailers,
-            "4000\r\n",
-            "sha256:0\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::ManyTrailers,
-            "4000\r\n",
-            "X-Trailer-9999: x\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::HugeSize,
-            "10000000000004000\r\n",
-            "\r\n0\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::BadSize,
-            "0x4000\r\n",
-            "\r\n0\r\n\r\n",
-            Ending::Closed,
-        ),
-        (
-            Chunked::AndLength,
-            "4000\r\n",
-            "\r\n0\r\n\r\n",
-            Ending::Closed,
-        ),
+        (Chunked::Extensions, "4000;name=value;", "\r\n0\r\n\r\n", Ending::Closed),
+        (Chunked::LongExtension, "4000;long=xxxx", "\r\n0\r\n\r\n", Ending::Closed),
+        (Chunked::Trailers, "4000\r\n", "sha256:0\r\n\r\n", Ending::Closed),
+        (Chunked::ManyTrailers, "4000\r\n", "X-Trailer-9999: x\r\n\r\n", Ending::Closed),
+        (Chunked::HugeSize, "10000000000004000\r\n", "\r\n0\r\n\r\n", Ending::Closed),
+        (Chunked::BadSize, "0x4000\r\n", "\r\n0\r\n\r\n", Ending::Closed),
+        (Chunked::AndLength, "4000\r\n", "\r\n0\r\n\r\n", Ending::Closed),
     ] {
         let (head, body, seen) = ask(Action::Chunked(kind), "");
         assert!(head.contains("transfer-encoding: chunked\r\n"));
-        assert_eq!(
-            head.contains("content-length: 7\r\n"),
-            kind == Chunked::AndLength
-        );
+        assert_eq!(head.contains("content-length: 7\r\n"), kind == Chunked::AndLength);
         assert!(body.starts_with(start.as_bytes()), "{kind:?}");
         assert!(body.ends_with(end.as_bytes()), "{kind:?}");
         assert!(body.len() > right.len(), "{kind:?}");
@@ -114,12 +76,7 @@ fn ranges_lie() {
     let (first, half) = (1000, total / 2);
     for (lie, status, range, body) in [
         (RangeLie::Ignored, 200, String::new(), right.clone()),
-        (
-            RangeLie::OtherStart,
-            206,
-            format!("bytes 900-{last}/{total}"),
-            right[900..].to_vec(),
-        ),
+        (RangeLie::OtherStart, 206, format!("bytes 900-{last}/{total}"), right[900..].to_vec()),
         (
             RangeLie::HiddenStart,
             206,
@@ -138,24 +95,11 @@ fn ranges_lie() {
             format!("bytes 1000-{last}/{total}"),
             right[first..].iter().map(|byte| !byte).collect(),
         ),
-        (
-            RangeLie::Unnamed,
-            206,
-            String::new(),
-            right[first..].to_vec(),
-        ),
-        (
-            RangeLie::Unasked,
-            206,
-            format!("bytes {half}-{last}/{total}"),
-            right[half..].to_vec(),
-        ),
+        (RangeLie::Unnamed, 206, String::new(), right[first..].to_vec()),
+        (RangeLie::Unasked, 206, format!("bytes {half}-{last}/{total}"), right[half..].to_vec()),
     ] {
         let (head, seen, _) = ask(Action::Range(lie), "Range: bytes=1000-\r\n");
-        assert!(
-            head.starts_with(&format!("http/1.1 {status} ")),
-            "{lie:?}: {head}"
-        );
+        assert!(head.starts_with(&format!("http/1.1 {status} ")), "{lie:?}: {head}");
         let has_range = head.contains("content-range: ");
         assert_eq!(has_range, !range.is_empty(), "{lie:?}");
         assert!(

@@ -37,9 +37,7 @@ enum Ending {
 }
 
 fn content() -> (Content, String, Layer) {
-    let noise: Vec<u8> = (0..100_000u32)
-        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
-        .collect();
+    let noise: Vec<u8> = (0..100_000u32).map(|n| (n.wrapping_mul(n) >> 7) as u8).collect();
     let layer = Layer::gzip(&[("file", &noise)]).unwrap();
     let mut content = Content::default();
     let manifest = Image::new(vec![layer.clone()]).publish(&mut content);
@@ -132,20 +130,13 @@ fn start_secure(script: Script, http: Http) -> Secure {
     let (content, _, layer) = content();
     let authority = Authority::new("test").unwrap();
     let identity = authority.sign(&["localhost"]).unwrap();
-    let tls = Tls {
-        identity: &identity,
-        name: "localhost",
-        http,
-    };
+    let tls = Tls { identity: &identity, name: "localhost", http };
     let registry = FaultRegistry::start(content, script, Some(&tls)).unwrap();
     let mut roots = tempfile::NamedTempFile::new().unwrap();
     roots.write_all(authority.certificate().as_bytes()).unwrap();
     Secure {
         registry,
-        path: format!(
-            "/v2/team/app/blobs/{}",
-            super::image::digest_of(&layer.bytes)
-        ),
+        path: format!("/v2/team/app/blobs/{}", super::image::digest_of(&layer.bytes)),
         bytes: layer.bytes,
         roots,
     }

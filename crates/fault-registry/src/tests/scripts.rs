@@ -5,9 +5,11 @@ use crate::{Action, Login, Rule, Script, What};
 
 #[test]
 fn rules_count_their_own_requests() {
-    let script = Script::new()
-        .times(What::Layer(0), 2..=3, [Action::status(500)])
-        .times(What::Any, 4.., [Action::status(429)]);
+    let script = Script::new().times(What::Layer(0), 2..=3, [Action::status(500)]).times(
+        What::Any,
+        4..,
+        [Action::status(429)],
+    );
     let site = start(script);
     let statuses: Vec<_> = [
         site.layer_path(),
@@ -53,10 +55,7 @@ fn scripts_are_json() {
     assert_eq!(script.rules.len(), 4);
     assert!(script.rules[1].before_login);
     let rule = &script.rules[0];
-    assert_eq!(
-        (rule.first, rule.last, rule.what.clone()),
-        (1, Some(1), What::Layer(0))
-    );
+    assert_eq!((rule.first, rule.last, rule.what.clone()), (1, Some(1), What::Layer(0)));
     assert!(!format!("{script:?}").contains("\"p\""));
     for wrong in [
         r#"{"rulez": []}"#,

@@ -4,11 +4,7 @@
 
 use foreign_text::json::{Duplicates, JsonRule, Kind, Limits, Value, read};
 
-const LIMITS: Limits = Limits {
-    bytes: 1 << 16,
-    values: 4096,
-    depth: 127,
-};
+const LIMITS: Limits = Limits { bytes: 1 << 16, values: 4096, depth: 127 };
 
 fn is_same(ours: &Value, other: &serde_json::Value) -> bool {
     match (&ours.kind, other) {

@@ -46,10 +46,6 @@ pub enum JsonRule {
 impl JsonRule {
     pub(super) fn at(self, text: &[u8], offset: usize) -> JsonError {
         let Position { line, column } = Position::of(text, offset);
-        JsonError {
-            rule: self,
-            line,
-            column,
-        }
+        JsonError { rule: self, line, column }
     }
 }

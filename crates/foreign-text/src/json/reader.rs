@@ -23,14 +23,7 @@ pub(super) fn read(
     }
     let text = str::from_utf8(bytes)
         .map_err(|error| JsonRule::Syntax("it is not UTF-8").at(bytes, error.valid_up_to()))?;
-    let mut reader = Reader {
-        text,
-        at: 0,
-        values: 0,
-        depth: 0,
-        limits,
-        duplicates,
-    };
+    let mut reader = Reader { text, at: 0, values: 0, depth: 0, limits, duplicates };
     let value = reader.value().and_then(|value| match reader.peek() {
         None => Ok(value),
         Some(_) => reader.refuse("there is something behind the value"),
@@ -212,10 +205,7 @@ impl<'a> Reader<'a> {
 fn refuse_duplicates(members: &[(Text<'_>, Value<'_>)]) -> Outcome<()> {
     let mut sorted: Vec<_> = members.iter().collect();
     sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
-    match sorted
-        .array_windows()
-        .find(|[(one, _), (other, _)]| **one == **other)
-    {
+    match sorted.array_windows().find(|[(one, _), (other, _)]| **one == **other) {
         Some([_, (name, value)]) => {
             let name = shown(&**name).up_to(MAX_NAME_CHARS).quoted();
             Err((JsonRule::Twice(name.to_string()), value.offset))

@@ -53,7 +53,5 @@ fn utf16(escape: &[u8]) -> Option<(char, usize)> {
 
 fn code_unit(escape: &[u8]) -> Option<u32> {
     let digits = escape.strip_prefix(b"u")?.get(..4)?;
-    digits.iter().try_fold(0, |unit, digit| {
-        Some(unit << 4 | char::from(*digit).to_digit(16)?)
-    })
+    digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
 }

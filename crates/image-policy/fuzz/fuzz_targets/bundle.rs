@@ -15,9 +15,7 @@ fuzzing::target!(|bytes: &[u8]| {
     assert!(message.starts_with(b"DSSEv1 28 application/vnd.in-toto+json "));
     let digest = Digest::parse(&format!("sha256:{HEX}")).unwrap();
     if bundle.is_for(&digest) == Some(true) {
-        let names = message
-            .windows(HEX.len())
-            .any(|part| part == HEX.as_bytes());
+        let names = message.windows(HEX.len()).any(|part| part == HEX.as_bytes());
         let has_escapes = message.contains(&b'\\');
         assert!(names || has_escapes);
     }

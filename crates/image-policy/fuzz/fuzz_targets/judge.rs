@@ -44,14 +44,8 @@ fn policies() -> &'static [Policy] {
         ];
         let all = paths.join(",");
         let of_kinds = kinds.map(|kind| signed(&all, kind));
-        let both = [
-            signed("\"cosign-a\"", kinds[3]),
-            signed("\"skopeo-s\"", kinds[2]),
-        ]
-        .join(",");
-        let texts = of_kinds
-            .into_iter()
-            .chain([both, signed("\"never\"", kinds[3])]);
+        let both = [signed("\"cosign-a\"", kinds[3]), signed("\"skopeo-s\"", kinds[2])].join(",");
+        let texts = of_kinds.into_iter().chain([both, signed("\"never\"", kinds[3])]);
         texts
             .map(|text| {
                 let text = format!("{{\"default\":[{text}]}}");
@@ -66,10 +60,7 @@ fn verdict(policy: &Policy, name: &NamedReference, placed: &[Placed]) -> Result<
     let digest = name.digest().unwrap();
     let of_content = placed.iter().filter(|(of, _)| of == digest);
     let signatures: Vec<_> = of_content.map(|(_, signature)| signature.clone()).collect();
-    let found = [Found {
-        digest,
-        signatures: &signatures,
-    }];
+    let found = [Found { digest, signatures: &signatures }];
     let source = |path: &str| {
         // The key that signed nothing.
         const NEVER: &[u8] = key!("never-used.pub");

@@ -15,9 +15,6 @@ fuzzing::target!(|bytes: &[u8]| {
     assert_eq!(critical["identity"]["docker-reference"], *payload.reference);
     assert_eq!(critical["type"], "cosign container image signature");
     if let Some(timestamp) = payload.timestamp {
-        assert_eq!(
-            other["optional"]["timestamp"].as_f64(),
-            Some(timestamp as f64)
-        );
+        assert_eq!(other["optional"]["timestamp"].as_f64(), Some(timestamp as f64));
     }
 });

@@ -10,14 +10,8 @@ const DIGEST: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4
 /// Two spellings of each name.
 const NAMES: [[&str; 2]; 4] = [
     ["registry.test/team/app", "REGISTRY.test:443/team/app"],
-    [
-        "registry.test/team/app:1.0",
-        "Registry.test:0443/team/app:1.0",
-    ],
-    [
-        "registry.test:5000/team/deep/app:1.0",
-        "registry.TEST:05000/team/deep/app:1.0",
-    ],
+    ["registry.test/team/app:1.0", "Registry.test:0443/team/app:1.0"],
+    ["registry.test:5000/team/deep/app:1.0", "registry.TEST:05000/team/deep/app:1.0"],
     ["tiny", "index.docker.io/library/tiny"],
 ];
 
@@ -25,14 +19,9 @@ const NAMES: [[&str; 2]; 4] = [
 fn verdict(policy: &Policy, name: &str) -> Result<(), String> {
     let reference = NamedReference::parse(&format!("{name}@{DIGEST}")).unwrap();
     let digest = reference.digest().unwrap();
-    let found = Found {
-        digest,
-        signatures: &[],
-    };
+    let found = Found { digest, signatures: &[] };
     let key = |_: &str| Err("is not there".to_owned());
-    let verdict = policy
-        .ruling(&reference)
-        .judge(&[found], &key, &Conditions::default());
+    let verdict = policy.ruling(&reference).judge(&[found], &key, &Conditions::default());
     verdict.map_err(|refusal| refusal.to_string())
 }
 
@@ -45,11 +34,7 @@ fuzzing::target!(|bytes: &[u8]| {
     // A scope or a digest that stands beside a policy.
     if let Ok(text) = str::from_utf8(bytes) {
         let items = [text.to_owned()];
-        for fault in Conditions::parse(&items, None, &items)
-            .err()
-            .iter()
-            .flatten()
-        {
+        for fault in Conditions::parse(&items, None, &items).err().iter().flatten() {
             check(&fault.to_string());
         }
     }

@@ -34,9 +34,7 @@ pub(super) fn read(node: &Node<'_, '_>) -> Result<Identity, InvalidPolicy> {
         Some("exactRepository") => {
             let members = node.members(&["type", "dockerRepository"])?;
             let repository = reference(&members.need("dockerRepository")?)?;
-            Ok(Identity::ExactRepository(
-                repository.repository().to_owned(),
-            ))
+            Ok(Identity::ExactRepository(repository.repository().to_owned()))
         }
         Some("remapIdentity") => {
             let members = node.members(&["type", "prefix", "signedPrefix"])?;

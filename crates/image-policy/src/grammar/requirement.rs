@@ -6,12 +6,8 @@ use crate::json_node::{InvalidPolicy, Members, Node};
 use crate::policy::{Dialect, KeyPlace, Requirement, Signed, Unsupported};
 
 /// The ways to name the keys of a log, of which one may be there.
-const REKOR: [&str; 4] = [
-    "rekorPublicKeyPath",
-    "rekorPublicKeyPaths",
-    "rekorPublicKeyData",
-    "rekorPublicKeyDatas",
-];
+const REKOR: [&str; 4] =
+    ["rekorPublicKeyPath", "rekorPublicKeyPaths", "rekorPublicKeyData", "rekorPublicKeyDatas"];
 
 pub(super) fn read(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement, InvalidPolicy> {
     match node.peek("type") {
@@ -53,15 +49,8 @@ fn sigstore_signed(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
         "signedIdentity",
     ])?;
     let is_pem = dialect == Dialect::Coco;
-    let mut sources = keys(
-        &members,
-        ["keyPath", "keyPaths", "keyData", "keyDatas"],
-        is_pem,
-    )?;
-    let fulcio = members
-        .get("fulcio")
-        .map(|node| fulcio(&node))
-        .transpose()?;
+    let mut sources = keys(&members, ["keyPath", "keyPaths", "keyData", "keyDatas"], is_pem)?;
+    let fulcio = members.get("fulcio").map(|node| fulcio(&node)).transpose()?;
     let pki = members.get("pki").map(|node| pki(&node)).transpose()?;
     let rekor = keys(&members, REKOR, false)?;
     let count = sources.len() + usize::from(fulcio.is_some()) + usize::from(pki.is_some());
@@ -219,20 +208,10 @@ fn pki(node: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
 }
 
 fn signed_by(node: &Node<'_, '_>) -> Result<Requirement, InvalidPolicy> {
-    const KEY_TYPES: [&str; 4] = [
-        "GPGKeys",
-        "signedByGPGKeys",
-        "X509Certificates",
-        "signedByX509CAs",
-    ];
-    let members = node.members(&[
-        "type",
-        "keyType",
-        "keyPath",
-        "keyPaths",
-        "keyData",
-        "signedIdentity",
-    ])?;
+    const KEY_TYPES: [&str; 4] =
+        ["GPGKeys", "signedByGPGKeys", "X509Certificates", "signedByX509CAs"];
+    let members =
+        node.members(&["type", "keyType", "keyPath", "keyPaths", "keyData", "signedIdentity"])?;
     let key_type = members.need("keyType")?;
     if !KEY_TYPES.contains(&key_type.text()?) {
         return Err(key_type.refuse("is not GPGKeys"));

@@ -102,16 +102,8 @@ mod tests {
             ("containers-storage", store, true),
             ("containers-storage", "[/root]", true),
             ("containers-storage", &format!("{store}app:1@{hex}"), true),
-            (
-                "containers-storage",
-                &format!("{store}app@sha256:{hex}@{hex}"),
-                true,
-            ),
-            (
-                "containers-storage",
-                &format!("{store}app@{hex}@{hex}"),
-                false,
-            ),
+            ("containers-storage", &format!("{store}app@sha256:{hex}@{hex}"), true),
+            ("containers-storage", &format!("{store}app@{hex}@{hex}"), false),
             ("containers-storage", &format!("{store}app@1"), false),
             ("containers-storage", "[overlay@root]", false),
             ("containers-storage", "[@/root]", false),

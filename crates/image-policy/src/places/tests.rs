@@ -57,17 +57,10 @@ fn layers_are_found_by_their_type() {
         simple(1),
     ]))
     .unwrap();
-    let digests: Vec<_> = listed
-        .kept
-        .iter()
-        .map(|layer| layer.digest.to_string())
-        .collect();
+    let digests: Vec<_> = listed.kept.iter().map(|layer| layer.digest.to_string()).collect();
     assert_eq!(digests, [numbered(1), ONE.to_owned()]);
     assert_eq!(listed.left_out, 0);
-    let mut kept = listed
-        .kept
-        .into_iter()
-        .map(|layer| layer.with(b"content".to_vec()));
+    let mut kept = listed.kept.into_iter().map(|layer| layer.with(b"content".to_vec()));
     assert!(matches!(
         kept.next(),
         Some(Signature::Simple { payload, signature })
@@ -82,11 +75,7 @@ fn of_many_signatures_the_first_and_the_last_are_kept() {
     let layers: Vec<_> = (0..10_000).map(simple).collect();
     let listed = signatures(&manifest(&layers)).unwrap();
     assert_eq!(listed.left_out, 10_000 - MAX_SIGNATURES);
-    let kept: Vec<_> = listed
-        .kept
-        .iter()
-        .map(|layer| layer.digest.to_string())
-        .collect();
+    let kept: Vec<_> = listed.kept.iter().map(|layer| layer.digest.to_string()).collect();
     let want = (0..MAX_SIGNATURES / 2).chain(10_000 - MAX_SIGNATURES / 2..10_000);
     assert_eq!(kept, want.map(numbered).collect::<Vec<_>>());
     let just_so = signatures(&manifest(&layers[..MAX_SIGNATURES])).unwrap();
@@ -111,9 +100,7 @@ fn of_referrers_only_digests_count() {
     assert_eq!(kept, [1, 2, 4, 3].map(numbered));
     assert_eq!(listed.left_out, 0);
     // Two hundred reports of scanners do not hide a signature behind them.
-    let mut entries: Vec<_> = (10..210)
-        .map(|at| entry(at, "application/sarif+json"))
-        .collect();
+    let mut entries: Vec<_> = (10..210).map(|at| entry(at, "application/sarif+json")).collect();
     entries.push(entry(1, "application/vnd.dev.sigstore.bundle.v0.3+json"));
     let listed = referrers(&index(&entries)).unwrap();
     assert_eq!(listed.kept[0].to_string(), numbered(1));
@@ -131,30 +118,12 @@ fn other_documents_list_nothing() {
     let deep = format!("{{\"layers\":[{}{}]}}", "[".repeat(200), "]".repeat(200));
     let wide = format!("{{\"layers\":[{}0]}}", "0,".repeat(MAX_VALUES));
     for (text, why) in [
-        (
-            json!({"mediaType": docker, "layers": []}).to_string(),
-            docker,
-        ),
-        (
-            json!({"mediaType": INDEX, "manifests": []}).to_string(),
-            INDEX,
-        ),
-        (
-            json!({"mediaType": 1, "layers": []}).to_string(),
-            "is no OCI manifest but \"\"",
-        ),
-        (
-            json!({"manifests": []}).to_string(),
-            "a document without layers",
-        ),
-        (
-            json!({"layers": {}}).to_string(),
-            "a document without layers",
-        ),
-        (
-            "{\"layers\":[],\"layers\":[]}".to_owned(),
-            "\"layers\" is there twice",
-        ),
+        (json!({"mediaType": docker, "layers": []}).to_string(), docker),
+        (json!({"mediaType": INDEX, "manifests": []}).to_string(), INDEX),
+        (json!({"mediaType": 1, "layers": []}).to_string(), "is no OCI manifest but \"\""),
+        (json!({"manifests": []}).to_string(), "a document without layers"),
+        (json!({"layers": {}}).to_string(), "a document without layers"),
+        ("{\"layers\":[],\"layers\":[]}".to_owned(), "\"layers\" is there twice"),
         ("<html>".to_owned(), "cannot be read"),
         ("[]".to_owned(), "cannot be read"),
         (String::new(), "cannot be read"),

@@ -96,12 +96,8 @@ impl<'p> Clause<'p> {
         let keys: Result<Vec<_>, _> = signed.keys.iter().map(known).collect();
         let keys = keys?;
         let not_before = case.conditions.signed_not_before();
-        let wanted = Wanted {
-            keys: &keys,
-            identity: &signed.identity,
-            asked: &self.asked,
-            not_before,
-        };
+        let wanted =
+            Wanted { keys: &keys, identity: &signed.identity, asked: &self.asked, not_before };
         let mut best: Option<(Match, usize)> = None;
         for (at, signature) in case.signatures.iter().enumerate() {
             let match_ = signature.compare(&wanted, case.proofs);

@@ -42,10 +42,7 @@ fn each_signature_is_held_against_each_key_once() {
     };
     let signatures: Vec<_> = (0..SIGNATURES).map(signature).collect();
     let digest = Digest::parse(DIGEST).unwrap();
-    let found = [Found {
-        digest: &digest,
-        signatures: &signatures,
-    }];
+    let found = [Found { digest: &digest, signatures: &signatures }];
     let read = std::cell::Cell::new(0);
     let source = |_: &str| {
         read.set(read.get() + 1);
@@ -71,10 +68,7 @@ fn a_policy_has_a_bounded_number_of_keys() {
     };
     policy(MAX_POLICY_KEYS).unwrap();
     let error = policy(MAX_POLICY_KEYS + 2).unwrap_err().to_string();
-    assert!(
-        error.contains("\"r.test\"[0] (line 1) has more keys"),
-        "{error}"
-    );
+    assert!(error.contains("\"r.test\"[0] (line 1) has more keys"), "{error}");
 }
 
 /// A key that could not be read is asked for again: the next time it may have been fetched.
@@ -84,19 +78,13 @@ fn a_key_is_forgotten_where_there_was_none() {
     let policy = Policy::parse(text, Dialect::Containers).unwrap();
     let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
     let ruling = policy.ruling(&name);
-    let found = [Found {
-        digest: name.digest().unwrap(),
-        signatures: &[],
-    }];
+    let found = [Found { digest: name.digest().unwrap(), signatures: &[] }];
     let refuse = |source: &KeySource<'_>| {
         let judged = ruling.judge(&found, source, &Conditions::default());
         judged.unwrap_err().reason
     };
     let absent = |_: &str| Err("is not there".to_owned());
     assert!(matches!(refuse(&absent), Reason::Key(..)));
-    assert!(matches!(
-        refuse(&|_| Ok(KEY.to_vec())),
-        Reason::Signature(..)
-    ));
+    assert!(matches!(refuse(&|_| Ok(KEY.to_vec())), Reason::Signature(..)));
     assert!(matches!(refuse(&absent), Reason::Signature(..)));
 }

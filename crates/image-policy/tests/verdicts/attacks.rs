@@ -35,19 +35,9 @@ fn judge(registry: &Registry, policy: &Value, image: &str) -> Result<(), String>
 fn each_attack_has_its_sentence() {
     let registry = Registry::recorded();
     for (image, key, identity, sentence) in [
-        (
-            "team/unsigned:1.0",
-            "skopeo-s",
-            None,
-            "no signature was found",
-        ),
+        ("team/unsigned:1.0", "skopeo-s", None, "no signature was found"),
         ("team/skopeo-p256:1.0", "cosign-a", None, "is by that key"),
-        (
-            "team/skopeo-other-image:1.0",
-            "skopeo-s",
-            None,
-            "is for other content",
-        ),
+        ("team/skopeo-other-image:1.0", "skopeo-s", None, "is for other content"),
         (
             "team/skopeo-moved:1.0",
             "skopeo-s",
@@ -78,48 +68,13 @@ fn each_attack_has_its_sentence() {
             Some("matchExact"),
             "is a bundle, which names no image",
         ),
-        (
-            "team/cosign3-bundle-b:1.0",
-            "cosign-a",
-            Some("digestOnly"),
-            "is by that key",
-        ),
-        (
-            "made/dup-critical:1.0",
-            "hand-p256",
-            Some("matchRepository"),
-            "no valid statement",
-        ),
-        (
-            "made/case-critical:1.0",
-            "hand-p256",
-            Some("matchRepository"),
-            "no valid statement",
-        ),
-        (
-            "made/type-atomic:1.0",
-            "hand-p256",
-            Some("matchRepository"),
-            "no valid statement",
-        ),
-        (
-            "made/digest-sha512:1.0",
-            "hand-p256",
-            Some("matchRepository"),
-            "is for other content",
-        ),
-        (
-            "made/key-k256:1.0",
-            "k256",
-            Some("matchRepository"),
-            "kind that is not supported",
-        ),
-        (
-            "made/ok:1.0",
-            "never-there",
-            None,
-            "key /recorded/keys/never-there.pub is not there",
-        ),
+        ("team/cosign3-bundle-b:1.0", "cosign-a", Some("digestOnly"), "is by that key"),
+        ("made/dup-critical:1.0", "hand-p256", Some("matchRepository"), "no valid statement"),
+        ("made/case-critical:1.0", "hand-p256", Some("matchRepository"), "no valid statement"),
+        ("made/type-atomic:1.0", "hand-p256", Some("matchRepository"), "no valid statement"),
+        ("made/digest-sha512:1.0", "hand-p256", Some("matchRepository"), "is for other content"),
+        ("made/key-k256:1.0", "k256", Some("matchRepository"), "kind that is not supported"),
+        ("made/ok:1.0", "never-there", None, "key /recorded/keys/never-there.pub is not there"),
     ] {
         let policy = json!({"default": signed(key, identity)});
         let refusal = judge(&registry, &policy, image).unwrap_err();
@@ -309,12 +264,7 @@ fn one_good_signature_is_enough_behind_many() {
     let policy = json!({"default": signed("cosign-b", Some("matchRepository"))}).to_string();
     let policy = Policy::parse(policy.as_bytes(), Dialect::Containers).unwrap();
     let reference = reference.with_digest(digest);
-    ask(
-        &policy,
-        &reference,
-        &[Signatures(signatures.0.clone(), signatures.1.clone())],
-    )
-    .unwrap();
+    ask(&policy, &reference, &[Signatures(signatures.0.clone(), signatures.1.clone())]).unwrap();
     signatures.1.pop();
     let refusal = ask(&policy, &reference, &[signatures]).unwrap_err();
     assert!(refusal.contains("is by that key"), "{refusal}");
@@ -339,11 +289,7 @@ fn a_coco_policy_compares_the_repository() {
         let digest = registry.resolve(&reference).expect("a recorded image");
         let places = [Place::Tag, Place::Bundles];
         let signatures = registry.signatures(&Registry::path(&reference), &digest, &places);
-        let verdict = ask(
-            &policy,
-            &reference.with_digest(digest),
-            &[signatures.unwrap()],
-        );
+        let verdict = ask(&policy, &reference.with_digest(digest), &[signatures.unwrap()]);
         assert_eq!(verdict.is_ok(), runs, "{image}: {verdict:?}");
     }
 }

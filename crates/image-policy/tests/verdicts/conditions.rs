@@ -119,10 +119,7 @@ fn listed_content_does_not_run_by_any_scope() {
             [image-policy] lists {ONE}; run other content, or take the digest out of the list"
         );
         assert_eq!(refusal, sentence);
-        assert_eq!(
-            judge(policy, "team/skopeo-p256:1.0", &conditions(None, &[])),
-            Ok(())
-        );
+        assert_eq!(judge(policy, "team/skopeo-p256:1.0", &conditions(None, &[])), Ok(()));
     }
     // Of an index, itself or the instance that is chosen; another instance does not matter.
     let registry = Registry::recorded();

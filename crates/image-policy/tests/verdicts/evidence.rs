@@ -20,37 +20,28 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     pub(crate) fn of(registry: &Registry, reference: &NamedReference) -> Self {
-        let mut evidence = Self {
-            signatures: Vec::new(),
-        };
+        let mut evidence = Self { signatures: Vec::new() };
         let Some(named) = registry.resolve(reference) else {
             return evidence;
         };
         let path = Registry::path(reference);
-        let below = registry
-            .instances(&named)
-            .into_iter()
-            .map(|(_, digest)| digest);
+        let below = registry.instances(&named).into_iter().map(|(_, digest)| digest);
         for digest in below.chain([named.clone()]) {
             let places = [Place::Tag, Place::Bundles, Place::SimpleReferrers];
             // One at a time: a place that fails hides no other.
             for place in places {
                 let found = registry.signatures(&path, &digest, &[place]);
-                evidence
-                    .signatures
-                    .extend(found.into_iter().flat_map(|found| found.1));
+                evidence.signatures.extend(found.into_iter().flat_map(|found| found.1));
             }
         }
         evidence
     }
 
     fn payloads(&self) -> impl Iterator<Item = &[u8]> {
-        self.signatures
-            .iter()
-            .filter_map(|signature| match signature {
-                Signature::Simple { payload, .. } => Some(payload.as_slice()),
-                _ => None,
-            })
+        self.signatures.iter().filter_map(|signature| match signature {
+            Signature::Simple { payload, .. } => Some(payload.as_slice()),
+            _ => None,
+        })
     }
 
     /// A payload that serde_json does not read either: bytes that are no UTF-8, half a character,
@@ -104,8 +95,7 @@ impl Evidence {
     }
 
     pub(crate) fn has_other_predicate(&self) -> bool {
-        self.statements()
-            .any(|one| one["predicateType"] != PREDICATE)
+        self.statements().any(|one| one["predicateType"] != PREDICATE)
     }
 
     pub(crate) fn has_other_statement(&self) -> bool {
@@ -114,9 +104,7 @@ impl Evidence {
 }
 
 fn has_members(value: &Value, count: usize) -> bool {
-    value
-        .as_object()
-        .is_some_and(|object| object.len() == count)
+    value.as_object().is_some_and(|object| object.len() == count)
 }
 
 /// Base64 as Go reads it, or as readers of protobuf's JSON do, where ours does not.
@@ -161,10 +149,9 @@ pub(crate) fn with_der(signature: Signature) -> Signature {
 
 fn with_texts(signature: Signature, change: fn(&str) -> String) -> Signature {
     match signature {
-        Signature::Simple { payload, signature } => Signature::Simple {
-            payload,
-            signature: change(&signature),
-        },
+        Signature::Simple { payload, signature } => {
+            Signature::Simple { payload, signature: change(&signature) }
+        }
         Signature::Bundle(bundle) => {
             let mut bundle: Value = serde_json::from_slice(&bundle).unwrap_or_default();
             for at in ["/dsseEnvelope/payload", "/dsseEnvelope/signatures/0/sig"] {

@@ -4,12 +4,7 @@
 //! rule too, which must hold for the row: it is told by what was signed, by the policy and by the
 //! name, so that it holds for further rows of its kind. `FURTHER_VERDICTS=FOLDER` runs such rows,
 //! in files of the same names and form.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "test code")]
 
 mod asked;
 mod attacks;

@@ -14,11 +14,8 @@ const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 pub(crate) fn data(name: &str) -> PathBuf {
-    PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../image-policy/tests/data/signatures"
-    ))
-    .join(name)
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../image-policy/tests/data/signatures"))
+        .join(name)
 }
 
 pub(crate) fn rows(name: &str) -> Vec<Value> {
@@ -34,9 +31,7 @@ pub(crate) fn further_rows(name: &str) -> Vec<Value> {
 
 fn read(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Where signatures of a digest are looked for.
@@ -75,10 +70,7 @@ pub(crate) struct Signatures(pub(crate) Digest, pub(crate) Vec<Signature>);
 
 impl Signatures {
     pub(crate) fn found(&self) -> Found<'_> {
-        Found {
-            digest: &self.0,
-            signatures: &self.1,
-        }
+        Found { digest: &self.0, signatures: &self.1 }
     }
 }
 
@@ -96,10 +88,7 @@ impl Registry {
             };
             (row["digest"].as_str().unwrap().to_owned(), content)
         };
-        Self {
-            repositories,
-            blobs: rows("blobs.jsonl").into_iter().map(blob).collect(),
-        }
+        Self { repositories, blobs: rows("blobs.jsonl").into_iter().map(blob).collect() }
     }
 
     /// The repository that serves a name; `registry.test:5000/hub` is Docker Hub's mirror.
@@ -237,7 +226,5 @@ impl Registry {
 
 fn base64(text: &str) -> Vec<u8> {
     use base64::Engine;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .unwrap()
+    base64::engine::general_purpose::STANDARD.decode(text).unwrap()
 }

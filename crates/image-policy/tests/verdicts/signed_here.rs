@@ -17,11 +17,8 @@ use super::registry::{Signatures, data};
 #[test]
 fn an_expired_certificate_is_no_key() {
     let certificate = std::fs::read_to_string(data("../expired-certificate.pem"));
-    let certificate: String = certificate
-        .unwrap()
-        .lines()
-        .filter(|line| !line.starts_with('-'))
-        .collect();
+    let certificate: String =
+        certificate.unwrap().lines().filter(|line| !line.starts_with('-')).collect();
     let der = STANDARD.decode(&certificate).unwrap();
     let has = |text: &[u8]| der.windows(text.len()).any(|part| part == text);
     assert!(has(b"200102000000Z"), "the end of its validity");
@@ -82,18 +79,8 @@ fn a_remapped_beginning_ends_between_segments() {
     let refusal = judge_one(&policy("team/o", "team/ano"), "team/other", another()).unwrap_err();
     let sentence = "that key's signature is for \"registry.test:5000/team/another:1.0\"";
     assert!(refusal.contains(sentence), "{refusal}");
-    judge_one(
-        &policy("team/other", "team/another"),
-        "team/other",
-        another(),
-    )
-    .unwrap();
-    judge_one(
-        &policy("team", "more"),
-        "team/other",
-        simple(&name("more/other:1.0")),
-    )
-    .unwrap();
+    judge_one(&policy("team/other", "team/another"), "team/other", another()).unwrap();
+    judge_one(&policy("team", "more"), "team/other", simple(&name("more/other:1.0"))).unwrap();
 }
 
 /// Whoever fetched them says how many there are, so that a refusal is not taken for a verdict about
@@ -108,18 +95,13 @@ fn a_refusal_says_that_signatures_were_left_out() {
             signatures: &[simple("registry.test:5000/team/app:1.0")],
         };
         let key = |_: &str| Ok(std::fs::read(data("keys/skopeo-s.pub")).unwrap());
-        let judged = policy
-            .ruling(&name)
-            .judge(&[found], &key, &Conditions::default());
+        let judged = policy.ruling(&name).judge(&[found], &key, &Conditions::default());
         judged.unwrap_err()
     };
     let refusal = refuse(json!({"default": signed("skopeo-s", None)}));
     let whole = refusal.to_string();
     let some = refusal.clone().with_left_out(128, 9_872).to_string();
-    assert_eq!(
-        some,
-        format!("{whole}; only 128 of 10000 signatures were looked at")
-    );
+    assert_eq!(some, format!("{whole}; only 128 of 10000 signatures were looked at"));
     assert_eq!(refusal.clone().with_left_out(128, 0).to_string(), whole);
     assert!(!refusal.clone().with_left_out(1, 0).is_without_any());
     let of_none = refusal.with_left_out(0, 0);

@@ -81,10 +81,7 @@ impl<R: Judged> Tally<R> {
                 ));
             }
         }
-        println!(
-            "{} the same, {} differ and are listed",
-            self.same, self.differing
-        );
+        println!("{} the same, {} differ and are listed", self.same, self.differing);
         let problems = self.problems.join("\n");
         assert!(problems.is_empty(), "{}:\n{problems}", self.problems.len());
         assert_eq!(self.same + self.differing, rows, "no row is left out");

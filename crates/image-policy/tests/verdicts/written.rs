@@ -180,12 +180,7 @@ fn with_host_as_text(name: &str) -> Option<String> {
 
 #[test]
 fn each_spelling_of_a_host_is_a_host_of_its_own() {
-    for name in [
-        "registry.test:5000/team/app",
-        "*.test",
-        "docker.io/library/tiny",
-        "team/app:1",
-    ] {
+    for name in ["registry.test:5000/team/app", "*.test", "docker.io/library/tiny", "team/app:1"] {
         assert_eq!(with_host_as_text(name), None, "{name}");
     }
     let texts = [

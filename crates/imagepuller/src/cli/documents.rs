@@ -47,10 +47,7 @@ impl DocumentOptions {
         // By what they are: one pipe has several names (/dev/stdin, /dev/fd/0), and what was read
         // by one of them is empty by the next.
         let mut read = BTreeSet::new();
-        for path in [&self.config, &self.measured, &self.cdh]
-            .into_iter()
-            .flatten()
-        {
+        for path in [&self.config, &self.measured, &self.cdh].into_iter().flatten() {
             let failed = |error| format!("failed to read {}: {error}", path.display());
             if let Ok(found) = path.metadata()
                 && found.file_type().is_fifo()

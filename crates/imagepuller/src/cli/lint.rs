@@ -180,12 +180,7 @@ fn layers(path: &Path, platform: Platform) -> Result<Vec<Layer>, String> {
     let layers = image.layers.iter().map(|(descriptor, _)| {
         let name = descriptor.digest.to_string();
         if descriptor.encryption().is_some() {
-            return Ok(Layer {
-                name,
-                is_encrypted: true,
-                entries: 0,
-                remarks: Vec::new(),
-            });
+            return Ok(Layer { name, is_encrypted: true, entries: 0, remarks: Vec::new() });
         }
         look(&blob(path, &descriptor.digest), name)
     });
@@ -209,9 +204,7 @@ fn image(layout: &Path, platform: Platform) -> Result<Image, String> {
             let path = blob(layout, &wanted.digest);
             format!("{}: {error}", path.display())
         })?;
-        let found = search
-            .receive(document)
-            .map_err(|error| error.to_string())?;
+        let found = search.receive(document).map_err(|error| error.to_string())?;
         if let Some(image) = found {
             return Ok(image);
         }
@@ -220,9 +213,7 @@ fn image(layout: &Path, platform: Platform) -> Result<Image, String> {
 
 /// Where a layout has a blob (OCI image layout, "Blobs").
 fn blob(layout: &Path, digest: &Digest) -> PathBuf {
-    layout
-        .join("blobs")
-        .join(digest.to_string().replace(':', "/"))
+    layout.join("blobs").join(digest.to_string().replace(':', "/"))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
@@ -252,12 +243,7 @@ fn look(path: &Path, name: String) -> Result<Layer, String> {
     let (entries, remarks) = lint(chunks);
     match fault {
         Some(error) => Err(failed(error)),
-        None => Ok(Layer {
-            name,
-            is_encrypted: false,
-            entries,
-            remarks,
-        }),
+        None => Ok(Layer { name, is_encrypted: false, entries, remarks }),
     }
 }
 
@@ -265,12 +251,7 @@ impl From<Examined> for Layer {
     fn from(layer: Examined) -> Self {
         let is_encrypted = layer.found.is_none();
         let (entries, remarks) = layer.found.unwrap_or_default();
-        Self {
-            name: layer.blob.to_string(),
-            is_encrypted,
-            entries,
-            remarks,
-        }
+        Self { name: layer.blob.to_string(), is_encrypted, entries, remarks }
     }
 }
 

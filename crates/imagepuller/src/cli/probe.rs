@@ -76,9 +76,8 @@ pub async fn run(arguments: Probe) -> ExitCode {
 
 async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
     let platform = arguments.platform.as_deref().map(Platform::parse);
-    let platform = platform
-        .transpose()
-        .map_err(|error| (format!("--platform: {error}"), EX_USAGE))?;
+    let platform =
+        platform.transpose().map_err(|error| (format!("--platform: {error}"), EX_USAGE))?;
     if arguments.images.len() > MAX_TARGETS {
         let message = format!("more than {MAX_TARGETS} images; give some of them");
         return Err((message, EX_USAGE));
@@ -110,10 +109,7 @@ async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
         }
     };
     let rows = stream::iter(targets).map(ask).buffered(AT_ONCE);
-    Ok(Report {
-        rows: rows.collect().await,
-        left_out,
-    })
+    Ok(Report { rows: rows.collect().await, left_out })
 }
 
 /// What is tried, with its name for people; or what is wrong with it.

@@ -104,11 +104,7 @@ impl Pull {
 
     fn wanted(&self) -> Result<Wanted, String> {
         let name = NamedReference::parse(&self.image).map_err(|error| error.to_string())?;
-        Ok(Wanted {
-            name,
-            written: self.image.clone(),
-            may_be_unpinned: self.insecure_no_digest,
-        })
+        Ok(Wanted { name, written: self.image.clone(), may_be_unpinned: self.insecure_no_digest })
     }
 }
 

@@ -42,13 +42,7 @@ pub struct Request {
 
 /// Asks once.
 pub async fn run(arguments: Request) -> ExitCode {
-    let Request {
-        socket,
-        json,
-        timeout,
-        image,
-        bundle,
-    } = arguments;
+    let Request { socket, json, timeout, image, bundle } = arguments;
     let asked = tokio::select! {
         answer = pull_image(&socket, &image, &bundle, Duration::from_secs(timeout)) => answer,
         // Hanging up ends the pull.

@@ -67,19 +67,11 @@ pub struct Serve {
     config: PathBuf,
     /// The document that measured initdata brought, which comes before --config and may name
     /// [resources]; none is fine
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/run/measured-cfg/imagepuller.toml"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "/run/measured-cfg/imagepuller.toml")]
     measured: PathBuf,
     /// The data hub's measured configuration; what it says of image pulls completes --measured.
     /// Where it has no [image], the kernel parameters that the hub knows do
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/run/measured-cfg/cdh.toml"
-    )]
+    #[arg(long, value_name = "FILE", default_value = "/run/measured-cfg/cdh.toml")]
     cdh: PathBuf,
     /// The text of the verified initdata, which a key broker gets with the evidence; none is fine
     #[arg(
@@ -141,10 +133,7 @@ pub async fn run(arguments: Serve) -> ExitCode {
     if let Some(mount) = &arguments.store_mount
         && !arguments.store.starts_with(mount)
     {
-        return fail(
-            "--store is not in the file system that --store-mount waits for",
-            EX_USAGE,
-        );
+        return fail("--store is not in the file system that --store-mount waits for", EX_USAGE);
     }
     if inherited.is_empty() && arguments.listen.is_empty() {
         let missing =

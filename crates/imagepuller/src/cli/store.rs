@@ -135,16 +135,11 @@ fn show(store: &Path, json: bool, which: impl Fn(&Listed) -> bool) -> ExitCode {
 }
 
 fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |time| time.as_secs())
+    time.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 fn object(layer: &Listed) -> serde_json::Value {
-    let users: Vec<_> = layer
-        .users
-        .iter()
-        .map(|path| path.to_string_lossy())
-        .collect();
+    let users: Vec<_> = layer.users.iter().map(|path| path.to_string_lossy()).collect();
     json!({
         "digest": layer.name.digest().to_string(),
         "keyed": layer.name.is_keyed(),
@@ -155,33 +150,18 @@ fn object(layer: &Listed) -> serde_json::Value {
 }
 
 fn line(layer: &Listed) -> String {
-    let age = SystemTime::now()
-        .duration_since(layer.last_used)
-        .unwrap_or_default();
+    let age = SystemTime::now().duration_since(layer.last_used).unwrap_or_default();
     let users: Vec<_> = layer
         .users
         .iter()
         .map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string())
         .collect();
-    let users = if users.is_empty() {
-        "unused".to_owned()
-    } else {
-        users.join(" ")
-    };
-    format!(
-        "{}  {} bytes  used {} s ago  {users}",
-        layer.name,
-        layer.disk_bytes,
-        age.as_secs()
-    )
+    let users = if users.is_empty() { "unused".to_owned() } else { users.join(" ") };
+    format!("{}  {} bytes  used {} s ago  {users}", layer.name, layer.disk_bytes, age.as_secs())
 }
 
 fn said(collected: &Collected, json: bool) -> String {
-    let Collected {
-        layers,
-        containers,
-        bytes,
-    } = collected;
+    let Collected { layers, containers, bytes } = collected;
     if json {
         return json!({ "layers": layers, "containers": containers, "bytes": bytes }).to_string();
     }

@@ -7,9 +7,7 @@ use super::Error;
 
 /// What each source had to say.
 pub fn each(errors: &[(String, Arc<Error>)]) -> String {
-    let said = errors
-        .iter()
-        .map(|(source, error)| format!("{source}: {}", chain(error)));
+    let said = errors.iter().map(|(source, error)| format!("{source}: {}", chain(error)));
     said.collect::<Vec<_>>().join("; ")
 }
 
@@ -29,10 +27,7 @@ pub fn some(problems: &[String]) -> String {
     let shown = problems.iter().take(MAX_SHOWN_PROBLEMS);
     let mut text: String = shown.map(|problem| format!("; {problem}")).collect();
     if problems.len() > MAX_SHOWN_PROBLEMS {
-        text.push_str(&format!(
-            "; and {} more",
-            problems.len() - MAX_SHOWN_PROBLEMS
-        ));
+        text.push_str(&format!("; and {} more", problems.len() - MAX_SHOWN_PROBLEMS));
     }
     text
 }

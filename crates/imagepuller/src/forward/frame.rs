@@ -91,10 +91,7 @@ pub fn answer(stream_id: u32, error: ttrpc::Error) -> GenMessage {
     // Encoding into memory does not fail; an empty answer would still be one.
     let payload = Response::from(error).encode().unwrap_or_default();
     let length = u32::try_from(payload.len()).unwrap_or_default();
-    GenMessage {
-        header: MessageHeader::new_response(stream_id, length),
-        payload,
-    }
+    GenMessage { header: MessageHeader::new_response(stream_id, length), payload }
 }
 
 #[cfg(test)]

@@ -72,11 +72,7 @@ impl Front {
     /// A front without sockets and without services, whose calls all go to other processes.
     pub fn of_others(own: Own, others: Others) -> Self {
         let hub = Route::Hub(own, others);
-        Self {
-            plain: hub.clone(),
-            hub,
-            sockets: Vec::new(),
-        }
+        Self { plain: hub.clone(), hub, sockets: Vec::new() }
     }
 
     /// Takes connections of a socket from now on.

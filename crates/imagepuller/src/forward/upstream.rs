@@ -40,12 +40,7 @@ impl Upstream {
     /// Does not connect yet. `what` it is called in messages, and how long it may take to come
     /// back after it ended.
     pub fn new(path: PathBuf, what: &'static str, restart: Duration) -> Self {
-        Self {
-            path,
-            what,
-            restart,
-            open: Mutex::default(),
-        }
+        Self { path, what, restart, open: Mutex::default() }
     }
 
     /// Forwards calls, and connects whenever there is a call and no connection, until the caller is
@@ -120,10 +115,7 @@ impl Upstream {
         answers: &Sender<GenMessage>,
     ) {
         for (stream_id, given) in waiting.take_late() {
-            self.open
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&stream_id);
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&stream_id);
             let message = self.message(&format!(
                 "cannot be reached within the caller's deadline of {} s: {error}",
                 given.as_secs()
@@ -137,19 +129,12 @@ impl Upstream {
 
     fn message(&self, reason: &str) -> String {
         let path = self.path.display();
-        format!(
-            "the {} that imagepuller forwards to, at {path}, {reason}",
-            self.what
-        )
+        format!("the {} that imagepuller forwards to, at {path}, {reason}", self.what)
     }
 
     fn hold(&self, call: GenMessage, waiting: &mut Waiting) {
         self.note(&call);
-        waiting.0.push_back(Held {
-            time: frame::time(&call),
-            since: Instant::now(),
-            call,
-        });
+        waiting.0.push_back(Held { time: frame::time(&call), since: Instant::now(), call });
     }
 
     fn note(&self, call: &GenMessage) {
@@ -296,16 +281,11 @@ mod tests {
     }
 
     fn call(stream_id: u32, time: Duration) -> GenMessage {
-        let request = Request {
-            timeout_nano: time.as_nanos().try_into().unwrap(),
-            ..Default::default()
-        };
+        let request =
+            Request { timeout_nano: time.as_nanos().try_into().unwrap(), ..Default::default() };
         let payload = request.encode().unwrap();
         let length = payload.len().try_into().unwrap();
-        GenMessage {
-            header: MessageHeader::new_request(stream_id, length),
-            payload,
-        }
+        GenMessage { header: MessageHeader::new_request(stream_id, length), payload }
     }
 
     /// A service that is slow to begin once got no call of those that came before.

@@ -76,18 +76,14 @@ impl Moved {
             Some(_) => return Err(format!("{BROKER_PARAMETER}: expected KBC::URL")),
         };
         let kbc = [("name", name), ("url", url)];
-        let kbc: Table = kbc
-            .map(|(key, value)| (key.to_owned(), value.into()))
-            .into_iter()
-            .collect();
+        let kbc: Table =
+            kbc.map(|(key, value)| (key.to_owned(), value.into())).into_iter().collect();
         Self::from_table(Table::from_iter([("kbc".to_owned(), Value::Table(kbc))]))
     }
 
     fn from_table(mut table: Table) -> Result<Self, String> {
         // The hub's reader of configurations has known versions that ignore the case of keys.
-        let keys = table
-            .keys()
-            .filter(|key| key.eq_ignore_ascii_case("socket"));
+        let keys = table.keys().filter(|key| key.eq_ignore_ascii_case("socket"));
         let mut socket = Address::fixed(SOCKET);
         for key in keys.cloned().collect::<Vec<_>>() {
             let value = table.remove(&key);
@@ -97,15 +93,9 @@ impl Moved {
         let name = socket.path().file_name().unwrap_or_default().display();
         let upstream = socket.path().with_file_name(format!("upstream-{name}"));
         let address = format!("unix://{}", upstream.display());
-        let _: Address = address
-            .parse()
-            .map_err(|error| format!("socket: {error}"))?;
+        let _: Address = address.parse().map_err(|error| format!("socket: {error}"))?;
         table.insert("socket".to_owned(), address.into());
-        Ok(Self {
-            text: table.to_string(),
-            socket,
-            upstream,
-        })
+        Ok(Self { text: table.to_string(), socket, upstream })
     }
 }
 
@@ -114,9 +104,7 @@ fn broker_of_kernel() -> Option<String> {
     let cmdline = read_stream(cmdline, MAX_CMDLINE_BYTES).ok()?;
     let cmdline = str::from_utf8(&cmdline).ok()?;
     let mut words = cmdline.split_ascii_whitespace();
-    words
-        .find_map(|word| word.strip_prefix(BROKER_PARAMETER))
-        .map(ToOwned::to_owned)
+    words.find_map(|word| word.strip_prefix(BROKER_PARAMETER)).map(ToOwned::to_owned)
 }
 
 #[cfg(test)]
@@ -140,17 +128,11 @@ mod tests {
             assert_eq!(moved.socket.path(), Path::new(socket));
             let mut written = table(&moved.text);
             let upstream = written.remove("socket").unwrap();
-            assert_eq!(
-                upstream.as_str().unwrap(),
-                format!("unix://{}", moved.upstream.display())
-            );
+            assert_eq!(upstream.as_str().unwrap(), format!("unix://{}", moved.upstream.display()));
             assert_eq!(written, table(rest));
         }
         let upstream = Moved::of(b"").unwrap().upstream;
-        assert_eq!(
-            upstream,
-            Path::new("/run/confidential-containers/upstream-cdh.sock")
-        );
+        assert_eq!(upstream, Path::new("/run/confidential-containers/upstream-cdh.sock"));
         for (text, words) in [
             ("socket = 1", "begins with \"unix:\""),
             ("socket = \"127.0.0.1:50000\"", "begins with \"unix:\""),
@@ -159,10 +141,7 @@ mod tests {
             ("socket = \"unix:///A\"\nSOCKET = \"x\"", ""),
         ] {
             let error = Moved::of(text.as_bytes()).unwrap_err();
-            assert!(
-                error.contains(words) && !error.is_empty(),
-                "{text}: {error}"
-            );
+            assert!(error.contains(words) && !error.is_empty(), "{text}: {error}");
         }
         let long = format!("socket = \"unix:///{}\"", "a".repeat(95));
         assert!(Moved::of(long.as_bytes()).is_err());

@@ -15,19 +15,11 @@ use tokio::time::sleep;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a program may take to end: the service lets pulls end for 20 s.
-const STOP_TIMEOUT: Timespec = Timespec {
-    tv_sec: 25,
-    tv_nsec: 0,
-};
+const STOP_TIMEOUT: Timespec = Timespec { tv_sec: 25, tv_nsec: 0 };
 
 /// What the service manager told this process, and only this one.
-const OF_MANAGER: [&str; 5] = [
-    "NOTIFY_SOCKET",
-    "WATCHDOG_USEC",
-    "WATCHDOG_PID",
-    "LISTEN_FDS",
-    "LISTEN_PID",
-];
+const OF_MANAGER: [&str; 5] =
+    ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID"];
 
 /// A program, and its process while there is one. A handle, not a number: the kernel gives a number
 /// to another process once this one has ended.
@@ -45,11 +37,7 @@ impl Program {
         for variable in OF_MANAGER {
             command.env_remove(variable);
         }
-        Self {
-            name,
-            command,
-            process: None,
-        }
+        Self { name, command, process: None }
     }
 
     /// Has it running. Does not end; the process stays when this is dropped.

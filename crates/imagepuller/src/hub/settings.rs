@@ -56,11 +56,7 @@ impl Settings {
             Some(text) => text.parse().map_err(|error| format!("puller: {error}"))?,
             None => Address::fixed(DEFAULT_SOCKET),
         };
-        Ok(Self {
-            hub: text.hub,
-            puller: puller.path().to_owned(),
-            serve: text.serve,
-        })
+        Ok(Self { hub: text.hub, puller: puller.path().to_owned(), serve: text.serve })
     }
 }
 
@@ -73,9 +69,7 @@ fn check_hub(hub: &Path) -> Result<(), String> {
     let own = std::env::current_exe().and_then(std::fs::canonicalize);
     if std::fs::canonicalize(hub).map_err(about)? == own.map_err(about)? {
         let shown = hub.display();
-        return Err(format!(
-            "hub: {shown} is this program; move the real hub and name it"
-        ));
+        return Err(format!("hub: {shown} is this program; move the real hub and name it"));
     }
     Ok(())
 }
@@ -94,10 +88,7 @@ mod tests {
             ("hub = \"/nonexistent/hub\"".to_owned(), "No such file"),
             ("hub = \"bin/hub\"".to_owned(), "absolute"),
             (format!("hub = {own:?}"), "is this program"),
-            (
-                "puller = \"/run/socket\"".to_owned(),
-                "begins with \"unix:\"",
-            ),
+            ("puller = \"/run/socket\"".to_owned(), "begins with \"unix:\""),
             ("serve = \"--store /s\"".to_owned(), "sequence"),
             ("listen = \"unix:/run/a\"".to_owned(), "unknown field"),
         ] {

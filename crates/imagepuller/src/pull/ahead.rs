@@ -77,11 +77,8 @@ impl Ahead {
                 };
                 let source = source.clone();
                 let digest = blob.digest.clone();
-                let mut early = Early {
-                    source: source.clone(),
-                    size: blob.size,
-                    reading: JoinSet::new(),
-                };
+                let mut early =
+                    Early { source: source.clone(), size: blob.size, reading: JoinSet::new() };
                 early.reading.spawn(last.clone().of_owned(async move {
                     read_whole(&source, &blob, leave, &Progress::default()).await
                 }));

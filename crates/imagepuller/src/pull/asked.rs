@@ -86,10 +86,9 @@ impl Asked {
         match gate.may_resolve_tag() {
             Ok(true) => Ok(()),
             Ok(false) => Err(reference.clone().into()),
-            Err(policy) => Err(Error::Tag {
-                reference: reference.clone(),
-                policy: Box::new(policy),
-            }),
+            Err(policy) => {
+                Err(Error::Tag { reference: reference.clone(), policy: Box::new(policy) })
+            }
         }
     }
 }

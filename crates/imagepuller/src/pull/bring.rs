@@ -99,19 +99,11 @@ impl Puller {
         let secrets = self.broker.secrets();
         let reference = asked.name.reference();
         let (registry, repository) = (reference.registry(), reference.repository());
-        let name = Name {
-            registry,
-            repository,
-        };
+        let name = Name { registry, repository };
         let plan = settings.plan(registry, repository)?;
         plan.check_allowed()?;
         let settings_of_plan = plan.settings();
-        let gate = Gate::open(
-            &self.policies,
-            settings_of_plan,
-            &secrets,
-            asked.name.clone(),
-        );
+        let gate = Gate::open(&self.policies, settings_of_plan, &secrets, asked.name.clone());
         let mut gate = gate.await?;
         if !manner.may_be_unpinned {
             asked.check_tag(&gate)?;
@@ -142,11 +134,7 @@ impl Puller {
                     layers.await?
                 }
             };
-            return Ok(Brought {
-                image,
-                verified: known,
-                layers,
-            });
+            return Ok(Brought { image, verified: known, layers });
         }
         let (settings, sources) = way.take().await?;
         // With a policy nothing of a layer is read before it has spoken.
@@ -162,11 +150,7 @@ impl Puller {
             Ok(gate.ask_early(digest, sources).await)
         };
         let (resolved, early) = tokio::try_join!(resolved, early)?;
-        let Resolved {
-            image: verified,
-            documents,
-            begun: _begun,
-        } = resolved;
+        let Resolved { image: verified, documents, begun: _begun } = resolved;
         let contents = &verified.contents;
         let signatures = gate.admit(contents, &[], early, sources).await?;
         let keys = self.unlock(&verified, name, settings, &secrets, progress);
@@ -175,11 +159,7 @@ impl Puller {
         let layers = layers.await?;
         self.keep(digest.clone(), documents, layers.clone()).await;
         self.keep_signatures(digest, signatures).await;
-        Ok(Brought {
-            image,
-            verified,
-            layers,
-        })
+        Ok(Brought { image, verified, layers })
     }
 
     /// Whether an image that is in the store may run.
@@ -218,10 +198,7 @@ impl Puller {
         let store = self.layers.store.clone();
         let kept = blocking(move || Ok(store.keep_documents(&digest, &documents, &layers)?));
         if let Err(error) = kept.await {
-            tracing::warn!(
-                error = chain(&error),
-                "the documents of the image are not kept"
-            );
+            tracing::warn!(error = chain(&error), "the documents of the image are not kept");
         }
     }
 
@@ -270,11 +247,7 @@ impl Puller {
         progress: &Progress,
     ) -> Result<Keys, Error> {
         let (layers, bytes) = extent(image);
-        progress.tell(Event::Resolved {
-            manifest: image.manifest.clone(),
-            layers,
-            bytes,
-        });
+        progress.tell(Event::Resolved { manifest: image.manifest.clone(), layers, bytes });
         let keys = unlock::unlock(image, name, settings, secrets, progress).await?;
         // As above, where the broker was asked for these only.
         clock::check(settings)?;

@@ -46,20 +46,12 @@ pub struct Secrets<'a> {
 impl Broker {
     /// Connects to no source yet.
     pub fn new(otherwise: Resources, initdata: Option<PathBuf>, reasons: Reasons) -> Self {
-        Self {
-            otherwise,
-            initdata,
-            reasons,
-            last: Mutex::default(),
-        }
+        Self { otherwise, initdata, reasons, last: Mutex::default() }
     }
 
     /// The secrets of a pull that begins.
     pub fn secrets(&self) -> Secrets<'_> {
-        Secrets {
-            broker: self,
-            client: OnceLock::new(),
-        }
+        Secrets { broker: self, client: OnceLock::new() }
     }
 
     /// The sources by what the settings say now.
@@ -184,11 +176,7 @@ impl Secrets<'_> {
                     unread("ca-certs-uri", reference, "is no list of PEM certificates")
                 })?;
                 let ignores_dates = plan.authority().registry.ignores_ca_dates;
-                Some(if ignores_dates {
-                    roots.without_dates()
-                } else {
-                    roots
-                })
+                Some(if ignores_dates { roots.without_dates() } else { roots })
             }
             None => None,
         };
@@ -206,13 +194,12 @@ impl Secrets<'_> {
             None => None,
         };
         let reference = plan.credentials_uri().cloned();
-        plan.fill(fetched.as_ref(), roots)
-            .map_err(|error| match (&error, reference) {
-                (pull_route::Error::UnfitCredentials { .. }, Some(reference)) => {
-                    self.withhold(&reference.to_string(), &error.to_string())
-                }
-                _ => error.into(),
-            })
+        plan.fill(fetched.as_ref(), roots).map_err(|error| match (&error, reference) {
+            (pull_route::Error::UnfitCredentials { .. }, Some(reference)) => {
+                self.withhold(&reference.to_string(), &error.to_string())
+            }
+            _ => error.into(),
+        })
     }
 
     /// The client of this pull, whose settings are the same each time.
@@ -221,8 +208,6 @@ impl Secrets<'_> {
             return Ok(client);
         }
         let asked = self.broker.asked(settings)?;
-        Ok(self
-            .client
-            .get_or_init(|| (Client::new(asked.sources.clone()), asked)))
+        Ok(self.client.get_or_init(|| (Client::new(asked.sources.clone()), asked)))
     }
 }

@@ -165,28 +165,17 @@ impl Allowance {
         // The pull's own first: a place of the service is not to be held by who waits for itself.
         let of_pull = self.places.clone().acquire_owned().await.map_err(closed)?;
         let of_service = self.budget.places.clone().acquire_owned().await;
-        Ok(Place {
-            _of_pull: of_pull,
-            _of_service: of_service.map_err(closed)?,
-        })
+        Ok(Place { _of_pull: of_pull, _of_service: of_service.map_err(closed)? })
     }
 }
 
 impl Leave {
     fn whole(permit: OwnedSemaphorePermit, size: u64) -> Self {
-        Self {
-            bytes: bytes(size),
-            is_whole: true,
-            _permit: permit,
-        }
+        Self { bytes: bytes(size), is_whole: true, _permit: permit }
     }
 
     fn part(permit: OwnedSemaphorePermit, bytes: usize) -> Self {
-        Self {
-            bytes,
-            is_whole: false,
-            _permit: permit,
-        }
+        Self { bytes, is_whole: false, _permit: permit }
     }
 }
 
@@ -251,10 +240,8 @@ mod tests {
     }
 
     fn run<T>(work: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         runtime.unwrap().block_on(work)
     }
 

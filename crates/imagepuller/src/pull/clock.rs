@@ -30,11 +30,9 @@ pub fn check(settings: &Settings) -> Result<(), Error> {
     let floor = floor(BUILT, owner, kbs_client::broker_time());
     let now = SystemTime::now();
     match floor {
-        Some((time, reason)) if now < time => Err(Error::Clock {
-            time: shown(time),
-            reason,
-            now: shown(now),
-        }),
+        Some((time, reason)) if now < time => {
+            Err(Error::Clock { time: shown(time), reason, now: shown(now) })
+        }
         _ => Ok(()),
     }
 }
@@ -77,10 +75,7 @@ mod tests {
             (UNIX_EPOCH, "Thu, 01 Jan 1970 00:00:00 GMT"),
             (UNIX_EPOCH - Duration::from_secs(1), "before the year 1970"),
             (UNIX_EPOCH + CALENDAR_END, "after the year 9998"),
-            (
-                UNIX_EPOCH + CALENDAR_END - Duration::from_secs(1),
-                "Thu, 31 Dec 9998 23:59:59 GMT",
-            ),
+            (UNIX_EPOCH + CALENDAR_END - Duration::from_secs(1), "Thu, 31 Dec 9998 23:59:59 GMT"),
         ] {
             assert_eq!(shown(time), expected);
         }
@@ -95,18 +90,8 @@ mod tests {
             (Some("18446744073709551615"), None, None, None),
             (Some("1000"), None, None, Some((1000, "when this"))),
             (Some("1000"), at(999), at(1299), Some((1000, "when this"))),
-            (
-                Some("1000"),
-                at(1001),
-                at(1300),
-                Some((1001, "\"clock-not")),
-            ),
-            (
-                Some("1000"),
-                at(1001),
-                at(1302),
-                Some((1002, "what the key")),
-            ),
+            (Some("1000"), at(1001), at(1300), Some((1001, "\"clock-not"))),
+            (Some("1000"), at(1001), at(1302), Some((1002, "what the key"))),
         ] {
             let found = floor(built, owner, broker);
             let found = found.map(|(time, reason)| (Some(time), reason));

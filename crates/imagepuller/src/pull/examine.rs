@@ -53,10 +53,7 @@ pub async fn examine(
             Some(_) => None,
             None => Some(sources.first(|registry| layer(registry, blob)).await?),
         };
-        tell(Examined {
-            blob: blob.digest.clone(),
-            found,
-        });
+        tell(Examined { blob: blob.digest.clone(), found });
     }
     Ok(())
 }

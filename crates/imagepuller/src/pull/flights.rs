@@ -87,8 +87,7 @@ impl Flights {
     /// Whether some pull waits for a layer that is on its way.
     pub fn has(&self, name: &LayerName) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(name)
-            .is_some_and(|flight| flight.strong_count() > 0)
+        all.get(name).is_some_and(|flight| flight.strong_count() > 0)
     }
 
     /// Whether no pull waits for any layer.
@@ -132,12 +131,7 @@ impl Flights {
             // It has a handle of the layer too, and goes before what is held.
             drop(land);
         }));
-        let flight = Arc::new(Flight {
-            landed,
-            listeners,
-            last,
-            task: task.abort_handle(),
-        });
+        let flight = Arc::new(Flight { landed, listeners, last, task: task.abort_handle() });
         all.insert(name.clone(), Arc::downgrade(&flight));
         (flight, Some(own))
     }
@@ -199,22 +193,11 @@ mod tests {
     fn who_comes_late_is_told_of_the_end() {
         let blob = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
         let listeners = Listeners::default();
-        listeners.tell(Event::Started {
-            blob: blob.clone(),
-            bytes: 1,
-            host: "r.corp".to_owned(),
-        });
-        listeners.tell(Event::Unpacked {
-            blob,
-            plain_bytes: 1,
-            entries: 1,
-        });
+        listeners.tell(Event::Started { blob: blob.clone(), bytes: 1, host: "r.corp".to_owned() });
+        listeners.tell(Event::Unpacked { blob, plain_bytes: 1, entries: 1 });
         let (tell, told) = mpsc::channel();
         listeners.add(&Progress::new(move |event| tell.send(event).unwrap()));
         let told: Vec<_> = told.try_iter().collect();
-        assert!(
-            matches!(told[..], [Event::Started { .. }, Event::Unpacked { .. }]),
-            "{told:?}"
-        );
+        assert!(matches!(told[..], [Event::Started { .. }, Event::Unpacked { .. }]), "{told:?}");
     }
 }

@@ -23,10 +23,7 @@ impl KnownAccounts {
         let key = key(&source.host(), repository);
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = known.get(&key).copied();
-        let at = source
-            .accounts
-            .iter()
-            .position(|account| Some(account.number) == number);
+        let at = source.accounts.iter().position(|account| Some(account.number) == number);
         if let Some(at) = at {
             source.accounts[..=at].rotate_right(1);
         }

@@ -71,11 +71,7 @@ impl Layers {
 
     /// Begins to read small blobs of an image whose configuration is still on its way.
     pub async fn begin(&self, source: Arc<Registry>, expected: &[Descriptor]) -> Option<Begun> {
-        let shared = (
-            self.store.clone(),
-            self.flights.clone(),
-            self.budget.clone(),
-        );
+        let shared = (self.store.clone(), self.flights.clone(), self.budget.clone());
         self.ahead.begin(source, expected, shared).await
     }
 
@@ -139,10 +135,7 @@ impl Layers {
         let found = found.await?;
         if found.is_some() {
             for layer in ImageLayer::each_once(wanted) {
-                progress.tell(Event::Shared {
-                    blob: layer.blob.digest,
-                    bytes: layer.blob.size,
-                });
+                progress.tell(Event::Shared { blob: layer.blob.digest, bytes: layer.blob.size });
             }
         }
         Ok(found)
@@ -155,10 +148,8 @@ impl Layers {
         &self,
         wanted: &[ImageLayer],
     ) -> Result<(Vec<Layer>, Vec<LayerName>), Error> {
-        let layers: Vec<_> = wanted
-            .iter()
-            .map(|layer| (layer.name.clone(), layer.blob.size))
-            .collect();
+        let layers: Vec<_> =
+            wanted.iter().map(|layer| (layer.name.clone(), layer.blob.size)).collect();
         let store = self.store.clone();
         blocking(move || {
             let (mut kept, mut missing) = (Vec::new(), Vec::new());
@@ -210,12 +201,7 @@ impl Layers {
                             return Ok(arrived);
                         }
                     };
-                    let reading = Reading {
-                        registry,
-                        wanted,
-                        allowance,
-                        progress,
-                    };
+                    let reading = Reading { registry, wanted, allowance, progress };
                     reading.fetch(&self.store, &self.ahead, alone).await
                 }
             })
@@ -232,11 +218,7 @@ pub fn extent(image: &Image) -> (usize, u64) {
         // Of the same content: encrypted twice it has two keys, and so two names in the store.
         seen.insert(if is_encrypted { &blob.digest } else { diff_id }.clone())
     };
-    let sizes = image
-        .layers
-        .iter()
-        .filter(is_new)
-        .map(|(blob, _)| blob.size);
+    let sizes = image.layers.iter().filter(is_new).map(|(blob, _)| blob.size);
     sizes.fold((0, 0), |(layers, bytes): (usize, u64), size| {
         (layers + 1, bytes.saturating_add(size))
     })
@@ -273,9 +255,7 @@ impl ImageLayer {
     ) -> Result<Self, Error> {
         // Whatever went wrong before: what is encrypted is not taken for plain here.
         if blob.encryption().is_some() != key.is_some() {
-            return Err(Error::Internal(
-                "an encrypted layer without a key".to_owned(),
-            ));
+            return Err(Error::Internal("an encrypted layer without a key".to_owned()));
         }
         Ok(Self {
             blob: blob.clone(),

@@ -72,9 +72,7 @@ pub async fn pull_to(
         progress: &puller.options.progress,
         may_be_unpinned: wanted.may_be_unpinned,
     };
-    let Brought {
-        verified, layers, ..
-    } = puller.bring(&asked, &settings, manner).await?;
+    let Brought { verified, layers, .. } = puller.bring(&asked, &settings, manner).await?;
     let log = &puller.event_log;
     let logged = log.pull(&wanted.written, &verified.manifest, &settings);
     logged.await?;

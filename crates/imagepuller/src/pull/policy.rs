@@ -43,11 +43,7 @@ impl PolicyPlace {
                 false => directory.to_owned(),
             }
         });
-        Self {
-            directory,
-            given,
-            remarked: Arc::default(),
-        }
+        Self { directory, given, remarked: Arc::default() }
     }
 
     /// Logs what a policy says and probably does not mean, once for each policy.

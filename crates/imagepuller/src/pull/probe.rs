@@ -143,8 +143,7 @@ impl Prober {
         loop {
             let wanted = search.wanted();
             if wanted.kind == Kind::Config {
-                self.in_time(admit(&gate, search.contents(), &sources))
-                    .await?;
+                self.in_time(admit(&gate, search.contents(), &sources)).await?;
                 return Ok(match is_by_tag {
                     false => End::Works(Some(digest)),
                     true => End::WorksByTag(digest),

@@ -44,9 +44,7 @@ impl Whole {
         blocking(move || {
             let mut hasher = digest.hasher();
             hasher.update(&self.bytes);
-            let is_it = digest
-                .check(hasher.finish(), self.bytes.len() as u64)
-                .is_ok();
+            let is_it = digest.check(hasher.finish(), self.bytes.len() as u64).is_ok();
             Ok(is_it.then_some(self))
         })
         .await
@@ -85,11 +83,7 @@ pub async fn read_whole(
         bytes.extend_from_slice(&chunk);
         tell_received(blob, bytes.len() as u64, progress);
     }
-    Ok(Whole {
-        host,
-        bytes: bytes.freeze(),
-        leave,
-    })
+    Ok(Whole { host, bytes: bytes.freeze(), leave })
 }
 
 impl Reading<'_> {
@@ -111,8 +105,7 @@ impl Reading<'_> {
                 drop(whole.leave);
                 let job = self.job(whole.host);
                 let bytes = iter::once(whole.bytes);
-                job.unpack_apart(store, bytes, (alone, place), ready(Ok(())))
-                    .await?
+                job.unpack_apart(store, bytes, (alone, place), ready(Ok(()))).await?
             }
             Either::Right(leave) => self.read_on(leave, store, alone).await?,
         };
@@ -154,13 +147,8 @@ impl Reading<'_> {
     ) -> Result<(Arrived<H>, Unpacked), Error> {
         let blob = &self.wanted.blob;
         let is_far = self.registry.is_far();
-        let parts = is_far
-            .then(|| self.allowance.parts_now(blob.size))
-            .flatten();
-        let transfer = self
-            .registry
-            .blob_in_parts(&blob.digest, blob.size, parts)
-            .await?;
+        let parts = is_far.then(|| self.allowance.parts_now(blob.size)).flatten();
+        let transfer = self.registry.blob_in_parts(&blob.digest, blob.size, parts).await?;
         let host = transfer.host().to_owned();
         tell_started(blob, &host, self.progress);
         let (sender, received) = received::channel(leave.bytes);
@@ -184,8 +172,7 @@ impl Reading<'_> {
             reading.as_mut().take_output().unwrap_or(Ok(()))
         };
         let job = self.job(host);
-        job.unpack_apart(store, received, (alone, place), reading)
-            .await
+        job.unpack_apart(store, received, (alone, place), reading).await
     }
 
     fn job(&self, host: String) -> UnpackJob {
@@ -211,10 +198,7 @@ fn tell_started(blob: &Descriptor, host: &str, progress: &Progress) {
 }
 
 fn tell_received(blob: &Descriptor, received_bytes: u64, progress: &Progress) {
-    progress.tell(Event::Received {
-        blob: blob.digest.clone(),
-        received_bytes,
-    });
+    progress.tell(Event::Received { blob: blob.digest.clone(), received_bytes });
 }
 
 /// Reads a blob into the queue of the thread that unpacks it, as far as there is room, until one of
@@ -307,11 +291,7 @@ impl UnpackJob {
             if let LayerError::Blob(mismatch) | LayerError::DiffId(mismatch) = &source {
                 tracing::debug!(host = self.host, ?mismatch, "other content");
             }
-            Error::Layer {
-                digest: self.expected.digest,
-                host: self.host,
-                source: Box::new(source),
-            }
+            Error::Layer { digest: self.expected.digest, host: self.host, source: Box::new(source) }
         })?;
         Ok((staging.publish(&unpacked)?, unpacked))
     }

@@ -70,11 +70,7 @@ pub async fn resolve(
             documents.clear();
         }
         if let Some(image) = search.receive(document)? {
-            return Ok(Resolved {
-                image,
-                documents,
-                begun,
-            });
+            return Ok(Resolved { image, documents, begun });
         }
     }
 }

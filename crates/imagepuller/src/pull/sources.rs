@@ -138,11 +138,7 @@ impl Sources {
                 return Err(Error::of_sources(errors));
             };
             let waits_s = next.duration_since(Instant::now()).as_secs();
-            tracing::info!(
-                error = each(&errors),
-                waits_s,
-                "every source failed, asking again"
-            );
+            tracing::info!(error = each(&errors), waits_s, "every source failed, asking again");
             sleep_until(next).await;
         }
     }
@@ -188,10 +184,7 @@ impl Sources {
         if at + 1 < self.all.len() {
             let text = chain(&down.error);
             tracing::warn!(source = source.name, error = text, "source failed");
-            self.progress.tell(Event::SourceFailed {
-                source: source.name.clone(),
-                error: text,
-            });
+            self.progress.tell(Event::SourceFailed { source: source.name.clone(), error: text });
         }
         down
     }

@@ -62,17 +62,10 @@ pub async fn unlock(
     let mut locked = Vec::new();
     for (at, (blob, _)) in image.layers.iter().enumerate() {
         if let Some(annotations) = blob.encryption() {
-            let encryption =
-                Encryption::parse(annotations).map_err(|source| Error::Encryption {
-                    digest: blob.digest.clone(),
-                    source,
-                })?;
+            let encryption = Encryption::parse(annotations)
+                .map_err(|source| Error::Encryption { digest: blob.digest.clone(), source })?;
             let encryption = Arc::new(encryption);
-            locked.push(LockedLayer {
-                at,
-                encryption,
-                refused: None,
-            });
+            locked.push(LockedLayer { at, encryption, refused: None });
         }
     }
     let mut work = Unlocking {
@@ -89,8 +82,7 @@ pub async fn unlock(
     // What is at hand first: asking may take a while, and an attestation.
     work.try_given(settings, name).await?;
     let deadline = Instant::now() + FETCH_TIME;
-    work.try_references(settings, name, secrets, deadline)
-        .await?;
+    work.try_references(settings, name, secrets, deadline).await?;
     let resources = settings.resources();
     let is_always = resources.is_some_and(|resources| resources.unwrap_always);
     if !is_always {
@@ -149,9 +141,7 @@ struct Unlocking<'a> {
 impl Unlocking<'_> {
     /// Whether a private key may help.
     fn wants_keys(&self) -> bool {
-        self.locked
-            .iter()
-            .any(|locked| locked.encryption.uses_keys())
+        self.locked.iter().any(|locked| locked.encryption.uses_keys())
     }
 
     /// Tries keys on all layers that are locked. Private keys are slow, so one layer at a time and
@@ -189,10 +179,7 @@ impl Unlocking<'_> {
             how => how.to_string(),
         };
         tracing::info!(%blob, how, "layer unlocked");
-        self.progress.tell(Event::Unlocked {
-            blob: blob.clone(),
-            how,
-        });
+        self.progress.tell(Event::Unlocked { blob: blob.clone(), how });
         self.keys[at] = Some(Arc::new(unlocked.key));
     }
 }

@@ -79,11 +79,7 @@ async fn open_new(settings: &Settings, first: Option<&Arc<Open>>) -> Result<Open
         ..Options::default()
     };
     Ok(Open {
-        puller: Arc::new(Puller::new(
-            store.clone(),
-            settings.documents.clone(),
-            options,
-        )),
+        puller: Arc::new(Puller::new(store.clone(), settings.documents.clone(), options)),
         store,
         _caretaker: caretaker,
     })

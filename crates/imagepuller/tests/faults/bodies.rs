@@ -23,35 +23,12 @@ pub fn rows() -> Vec<Row> {
     let more = |name, what, fault: Action| ends(name, what, fault, Data, &["more than"]);
     let unread = |name, what, fault: Action| fails(name, what, fault, Unreachable, &[]);
     vec![
-        ends(
-            "another index",
-            Index,
-            body(Flipped),
-            Data,
-            &["manifest", WRONG],
-        ),
-        ends(
-            "another manifest",
-            Manifest,
-            body(Flipped),
-            Data,
-            &["manifest", WRONG],
-        ),
-        ends(
-            "another config",
-            Config,
-            body(Flipped),
-            Data,
-            &["configuration", WRONG],
-        ),
+        ends("another index", Index, body(Flipped), Data, &["manifest", WRONG]),
+        ends("another manifest", Manifest, body(Flipped), Data, &["manifest", WRONG]),
+        ends("another config", Config, body(Flipped), Data, &["configuration", WRONG]),
         ends("another layer", Layer(0), body(Flipped), Data, &["layer"]),
-        refused(
-            "another layer, once",
-            script().once(Layer(1), [body(Flipped)]),
-            Data,
-            &["layer"],
-        )
-        .asks(Layer(1), 1),
+        refused("another layer, once", script().once(Layer(1), [body(Flipped)]), Data, &["layer"])
+            .asks(Layer(1), 1),
         other("a manifest that ends early", Manifest, body(Truncated(50))),
         other("a config that goes on", Config, body(Longer(1))),
         other("an empty config", Config, body(Truncated(0))),
@@ -74,51 +51,21 @@ pub fn rows() -> Vec<Row> {
         blob("a layer that announces a terabyte", Layer(0), terabyte()),
         blob("a layer that announces more", Layer(0), off(10)),
         blob("a layer that announces less", Layer(0), off(-10)),
-        fails(
-            "a manifest that announces more",
-            Manifest,
-            off(10),
-            Unreachable,
-            &["3 attempts"],
-        ),
-        fails(
-            "a manifest that announces less",
-            Manifest,
-            off(-10),
-            Data,
-            &[WRONG],
-        ),
+        fails("a manifest that announces more", Manifest, off(10), Unreachable, &["3 attempts"]),
+        fails("a manifest that announces less", Manifest, off(-10), Data, &[WRONG]),
         unread("a negative length", Layer(0), text("-5")),
         unread("a length that is no number", Manifest, text("many")),
-        unread(
-            "a length of many digits",
-            Layer(0),
-            text("99999999999999999999999"),
-        ),
+        unread("a length of many digits", Layer(0), text("99999999999999999999999")),
         unread("two lengths", Layer(0), length(Length::Twice)),
-        pulled(
-            "a layer without a length",
-            script().always(Layer(0), [length(Length::Missing)]),
-        )
-        .ranges(&[0]),
-        taken(
-            "a manifest without a length",
-            Manifest,
-            length(Length::Missing),
-        ),
+        pulled("a layer without a length", script().always(Layer(0), [length(Length::Missing)]))
+            .ranges(&[0]),
+        taken("a manifest without a length", Manifest, length(Length::Missing)),
         pulled("a layer without a length breaks off", {
-            let actions = [
-                Action::Length(Length::Missing),
-                Action::cut(1000, End::Close),
-            ];
+            let actions = [Action::Length(Length::Missing), Action::cut(1000, End::Close)];
             script().once(Layer(0), actions)
         })
         .ranges(&[0, 1000]),
-        taken(
-            "headers name another manifest",
-            Manifest,
-            set("Docker-Content-Digest", digest),
-        ),
+        taken("headers name another manifest", Manifest, set("Docker-Content-Digest", digest)),
         pulled(
             "headers name another layer",
             script().always(Layer(0), [set("Docker-Content-Digest", digest)]),
@@ -128,29 +75,19 @@ pub fn rows() -> Vec<Row> {
             "the right digest for wrong bytes helps nobody",
             script().always(Index, [Action::without("Docker-Content-Digest")]),
         ),
-        taken(
-            "a manifest as a web page",
-            Manifest,
-            set("Content-Type", "text/html"),
-        ),
+        taken("a manifest as a web page", Manifest, set("Content-Type", "text/html")),
         pulled(
             "an index as a manifest",
             script().always(
                 Index,
-                [set(
-                    "Content-Type",
-                    "application/vnd.docker.distribution.manifest.v1+prettyjws",
-                )],
+                [set("Content-Type", "application/vnd.docker.distribution.manifest.v1+prettyjws")],
             ),
         ),
         pulled(
             "a manifest without a type",
             script().always(Manifest, [Action::without("Content-Type")]),
         ),
-        pulled(
-            "a type that is none",
-            script().always(Manifest, [set("Content-Type", ";;;")]),
-        ),
+        pulled("a type that is none", script().always(Manifest, [set("Content-Type", ";;;")])),
         harmless(
             "a coding that is not there",
             script().always(Layer(0), [set("Content-Encoding", "gzip")]),

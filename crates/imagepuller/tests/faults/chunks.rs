@@ -15,10 +15,7 @@ pub fn rows() -> Vec<Row> {
         pulled("a layer in chunks of a byte", layer(Chunked::Tiny)).ranges(&[0]),
         pulled("chunks with extensions", manifest(Chunked::Extensions)).asks(Manifest, 1),
         pulled("chunks with trailers", manifest(Chunked::Trailers)).asks(Manifest, 1),
-        harmless(
-            "a chunk with a mebibyte of extension",
-            layer(Chunked::LongExtension),
-        ),
+        harmless("a chunk with a mebibyte of extension", layer(Chunked::LongExtension)),
         harmless("ten thousand trailers", layer(Chunked::ManyTrailers)),
         refused(
             "ten thousand trailers of a manifest",
@@ -32,12 +29,7 @@ pub fn rows() -> Vec<Row> {
             Unreachable,
             &["broke off"],
         ),
-        refused(
-            "chunks without a number",
-            manifest(Chunked::BadSize),
-            Unreachable,
-            &["broke off"],
-        ),
+        refused("chunks without a number", manifest(Chunked::BadSize), Unreachable, &["broke off"]),
         refused(
             "a manifest in chunks without an end",
             manifest(Chunked::MissingEnd),
@@ -49,9 +41,6 @@ pub fn rows() -> Vec<Row> {
             script().once(Layer(0), [Action::Chunked(Chunked::MissingEnd)]),
         ),
         harmless("chunks and a length", layer(Chunked::AndLength)),
-        harmless(
-            "a manifest with chunks and a length",
-            manifest(Chunked::AndLength),
-        ),
+        harmless("a manifest with chunks and a length", manifest(Chunked::AndLength)),
     ]
 }

@@ -23,22 +23,12 @@ pub fn rows() -> Vec<Row> {
         })
     };
     vec![
-        pulled(
-            "the first connection is reset",
-            script().connections(..=1, Reset),
-        )
-        .asks(Index, 1),
-        pulled(
-            "the first two connections are closed",
-            script().connections(..=2, Close),
-        )
-        .asks(Index, 1),
-        pulled(
-            "the first connection stands still",
-            script().connections(..=1, Stall),
-        )
-        .hasty()
-        .asks(Index, 1),
+        pulled("the first connection is reset", script().connections(..=1, Reset)).asks(Index, 1),
+        pulled("the first two connections are closed", script().connections(..=2, Close))
+            .asks(Index, 1),
+        pulled("the first connection stands still", script().connections(..=1, Stall))
+            .hasty()
+            .asks(Index, 1),
         refused(
             "every connection is reset",
             script().connections(.., Reset),
@@ -62,18 +52,12 @@ pub fn rows() -> Vec<Row> {
         once("the manifest stands still", Manifest, Body(10), Stall).hasty(),
         once("silence before the index", Index, Answer, Stall).hasty(),
         layer("a layer is reset before its first byte", Body(0), Reset).ranges(&[0, 0]),
-        layer("a layer is reset", Body(1000), Reset)
-            .ranges(&[0, 1000])
-            .asks(Layer(1), 1),
+        layer("a layer is reset", Body(1000), Reset).ranges(&[0, 1000]).asks(Layer(1), 1),
         layer("a layer is closed", Body(1000), Close).ranges(&[0, 1000]),
-        layer("a layer stands still", Body(1000), Stall)
-            .hasty()
-            .ranges(&[0, 1000]),
+        layer("a layer stands still", Body(1000), Stall).hasty().ranges(&[0, 1000]),
         pulled(
             "both layers are closed",
-            script()
-                .once(Layer(0), [at(Body(500), Close)])
-                .once(Layer(1), [at(Body(700), Close)]),
+            script().once(Layer(0), [at(Body(500), Close)]).once(Layer(1), [at(Body(700), Close)]),
         )
         .asks(Layer(0), 2)
         .asks(Layer(1), 2),
@@ -91,14 +75,8 @@ pub fn rows() -> Vec<Row> {
         )
         .patience(|patience| patience.resumptions = 8)
         .asks_about(Layer(0), 8..=12),
-        fails(
-            "a layer never begins",
-            Layer(0),
-            at(Body(0), Reset),
-            Unreachable,
-            &["3 attempts"],
-        )
-        .ranges(&[0, 0, 0]),
+        fails("a layer never begins", Layer(0), at(Body(0), Reset), Unreachable, &["3 attempts"])
+            .ranges(&[0, 0, 0]),
         fails(
             "a layer always stands still at its beginning",
             Layer(0),
@@ -121,16 +99,10 @@ pub fn rows() -> Vec<Row> {
         slow("the manifest drips", Manifest, &["within"])
             .patience(|patience| patience.budget = Duration::from_secs(1))
             .asks_about(Manifest, 1..=3),
-        pulled(
-            "a layer comes in small pieces",
-            script().always(Layer(0), [drip(2000, 10)]),
-        )
-        .ranges(&[0]),
-        pulled(
-            "everything is late",
-            script().always(What::Any, [Action::Wait(200)]),
-        )
-        .asks(Manifest, 1)
-        .ranges(&[0]),
+        pulled("a layer comes in small pieces", script().always(Layer(0), [drip(2000, 10)]))
+            .ranges(&[0]),
+        pulled("everything is late", script().always(What::Any, [Action::Wait(200)]))
+            .asks(Manifest, 1)
+            .ranges(&[0]),
     ]
 }

@@ -16,28 +16,15 @@ pub fn rows() -> Vec<Row> {
         refused(name, script, Unreachable, &[]).hasty()
     };
     let rows = vec![
-        pulled("HTTP/2 without faults", script())
-            .asks(Manifest, 1)
-            .ranges(&[0]),
+        pulled("HTTP/2 without faults", script()).asks(Manifest, 1).ranges(&[0]),
         again("the manifest's stream is reset once", Manifest, reset(8, 0)),
-        again(
-            "the manifest's stream is refused once",
-            Manifest,
-            reset(7, 0),
-        ),
+        again("the manifest's stream is refused once", Manifest, reset(7, 0)),
         // A reset may overtake the data before it, so where the layer goes on is not certain.
         again("a layer's stream is reset once", Layer(0), reset(2, 1000)),
-        pulled(
-            "the server goes away in a layer",
-            script().once(Layer(0), away(0, 1000)),
-        )
-        .asks_about(Layer(0), 2..=3),
+        pulled("the server goes away in a layer", script().once(Layer(0), away(0, 1000)))
+            .asks_about(Layer(0), 2..=3),
         again("the server goes away in anger", Config, away(11, 0)),
-        again(
-            "the connection is reset in a layer",
-            Layer(0),
-            [Action::cut(1000, End::Reset)],
-        ),
+        again("the connection is reset in a layer", Layer(0), [Action::cut(1000, End::Reset)]),
         pulled(
             "a layer stands still over HTTP/2",
             script().once(Layer(0), [Action::cut(1000, End::Stall)]),

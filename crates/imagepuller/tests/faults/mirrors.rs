@@ -10,69 +10,38 @@ use crate::row::{Row, pulled, refused, script, taken};
 use crate::stage::four_layers;
 
 pub fn rows() -> Vec<Row> {
-    let silence = [Action::Cut {
-        at: Point::Answer,
-        how: End::Stall,
-    }];
-    let drip = [Action::Drip {
-        bytes: 1,
-        pause_ms: 50,
-    }];
+    let silence = [Action::Cut { at: Point::Answer, how: End::Stall }];
+    let drip = [Action::Drip { bytes: 1, pause_ms: 50 }];
     let stall = [Action::cut(1000, End::Stall)];
-    let stalling = (0..4).fold(script(), |script, at| {
-        script.always(Layer(at), stall.clone())
-    });
+    let stalling = (0..4).fold(script(), |script, at| script.always(Layer(at), stall.clone()));
     let rows = vec![
         pulled("a good mirror", script()).other(script(), 0..=0),
-        pulled(
-            "a mirror out of order",
-            script().always(What::Any, [Action::status(503)]),
-        )
-        .other(anonymous(), 5..=5),
-        pulled(
-            "a mirror without the image",
-            script().always(Index, [Action::status(404)]),
-        )
-        .other(anonymous(), 1..=5),
+        pulled("a mirror out of order", script().always(What::Any, [Action::status(503)]))
+            .other(anonymous(), 5..=5),
+        pulled("a mirror without the image", script().always(Index, [Action::status(404)]))
+            .other(anonymous(), 1..=5),
         taken("a mirror that lost a layer", Layer(1), 404)
             .other(anonymous(), 1..=1)
             .asks(Layer(0), 1),
-        taken(
-            "a mirror with another manifest",
-            Manifest,
-            [Action::Body(Bytes::Flipped)],
-        )
-        .other(anonymous(), 1..=5),
-        taken(
-            "a mirror with another layer",
-            Layer(0),
-            [Action::Body(Bytes::Flipped)],
-        )
-        .other(anonymous(), 1..=2),
+        taken("a mirror with another manifest", Manifest, [Action::Body(Bytes::Flipped)])
+            .other(anonymous(), 1..=5),
+        taken("a mirror with another layer", Layer(0), [Action::Body(Bytes::Flipped)])
+            .other(anonymous(), 1..=2),
         pulled(
             "a mirror that breaks off layers",
             script().always(Layer(0), [Action::cut(0, End::Reset)]),
         )
         .other(anonymous(), 1..=2)
         .asks(Layer(0), 3),
-        pulled(
-            "a mirror that cannot be connected to",
-            script().connections(.., End::Reset),
-        )
-        .other(anonymous(), 5..=5),
-        pulled(
-            "a mirror that forbids",
-            script().always(Config, [Action::status(403)]),
-        )
-        .other(anonymous(), 1..=3),
-        pulled(
-            "a mirror that says nothing",
-            script().always(What::Any, silence),
-        )
-        .hasty()
-        .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
-        .other(anonymous(), 5..=5)
-        .asks(Manifest, 0),
+        pulled("a mirror that cannot be connected to", script().connections(.., End::Reset))
+            .other(anonymous(), 5..=5),
+        pulled("a mirror that forbids", script().always(Config, [Action::status(403)]))
+            .other(anonymous(), 1..=3),
+        pulled("a mirror that says nothing", script().always(What::Any, silence))
+            .hasty()
+            .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
+            .other(anonymous(), 5..=5)
+            .asks(Manifest, 0),
         // Once, a mirror was not asked again, so that both had to be there at the same time.
         pulled(
             "a mirror that restarts, in front of a registry that is not reached",
@@ -108,9 +77,7 @@ pub fn rows() -> Vec<Row> {
         .other(anonymous().always(What::Any, [Action::status(404)]), 1..=1),
         pulled(
             "a mirror that drips layers",
-            script()
-                .always(Layer(0), drip.clone())
-                .always(Layer(1), drip),
+            script().always(Layer(0), drip.clone()).always(Layer(1), drip),
         )
         .patience(|patience| patience.budget_before_fallback = Duration::from_secs(1))
         .other(anonymous(), 2..=2)

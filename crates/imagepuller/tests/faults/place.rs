@@ -19,20 +19,10 @@ pub struct Place(PathBuf);
 
 impl Place {
     pub fn new(scratch: &Scratch) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("row")
-            .tempdir_in(scratch.path())
-            .unwrap()
-            .keep();
+        let directory =
+            tempfile::Builder::new().prefix("row").tempdir_in(scratch.path()).unwrap().keep();
         let size = std::ffi::CString::new(STORE_SIZE).unwrap();
-        mount(
-            "tmpfs",
-            &directory,
-            "tmpfs",
-            MountFlags::empty(),
-            Some(size.as_c_str()),
-        )
-        .unwrap();
+        mount("tmpfs", &directory, "tmpfs", MountFlags::empty(), Some(size.as_c_str())).unwrap();
         fs::create_dir(directory.join("bundle")).unwrap();
         Self(directory)
     }
@@ -43,10 +33,7 @@ impl Place {
 
     pub fn check(&self, is_pulled: bool, is_usual: bool) -> Result<(), String> {
         let rootfs = self.path("bundle/rootfs");
-        ensure!(
-            is_mounted(&rootfs) == is_pulled,
-            "mounted or not, that is the question"
-        );
+        ensure!(is_mounted(&rootfs) == is_pulled, "mounted or not, that is the question");
         // A layer beside a bad one is given up, and its thread cleans up when it notices.
         let deadline = Instant::now() + LIMIT;
         while entries(&self.path("store/staging")) > 0 {
@@ -54,17 +41,11 @@ impl Place {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let containers = entries(&self.path("store/containers"));
-        ensure!(
-            containers == usize::from(is_pulled),
-            "{containers} containers are left"
-        );
+        ensure!(containers == usize::from(is_pulled), "{containers} containers are left");
         if is_pulled && is_usual {
             for (name, seed) in [("first", 1), ("second", 2)] {
                 let right = noise(60_000, seed);
-                ensure!(
-                    fs::read(rootfs.join(name)).unwrap() == right,
-                    "{name} is not right"
-                );
+                ensure!(fs::read(rootfs.join(name)).unwrap() == right, "{name} is not right");
             }
         }
         Ok(())

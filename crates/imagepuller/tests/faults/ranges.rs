@@ -27,30 +27,16 @@ pub fn rows() -> Vec<Row> {
             .asks_about(Layer(0), 3..=4),
         pulled("several parts, once", then(RangeLie::Multipart)).asks_about(Layer(0), 3..=4),
         pulled("416, once", then(RangeLie::Refused)).asks_about(Layer(0), 3..=4),
-        pulled(
-            "503 for the rest, once",
-            cut().times(Layer(0), 2..=2, [Action::status(503)]),
-        )
-        .ranges(&[0, 1000, 1000]),
+        pulled("503 for the rest, once", cut().times(Layer(0), 2..=2, [Action::status(503)]))
+            .ranges(&[0, 1000, 1000]),
         pulled(
             "the rest breaks off",
             cut().times(Layer(0), 2..=2, [Action::cut(2000, End::Reset)]),
         )
         .ranges(&[0, 1000, 3000]),
-        refused(
-            "another start that is not named",
-            always(RangeLie::HiddenStart),
-            Data,
-            &[],
-        )
-        .asks(Layer(0), 2),
-        refused(
-            "other bytes",
-            always(RangeLie::OtherBytes),
-            Data,
-            &["layer"],
-        )
-        .asks(Layer(0), 2),
+        refused("another start that is not named", always(RangeLie::HiddenStart), Data, &[])
+            .asks(Layer(0), 2),
+        refused("other bytes", always(RangeLie::OtherBytes), Data, &["layer"]).asks(Layer(0), 2),
         refused(
             "404 for the rest",
             cut().times(Layer(0), 2.., [Action::status(404)]),
@@ -73,26 +59,15 @@ pub fn rows() -> Vec<Row> {
             Denied,
             &["206"],
         ),
-        ends(
-            "416 for a config",
-            Config,
-            [Action::Range(RangeLie::Refused)],
-            Denied,
-            &["416"],
-        ),
+        ends("416 for a config", Config, [Action::Range(RangeLie::Refused)], Denied, &["416"]),
     ]
 }
 
 /// The whole again instead of the rest, and that breaks off before anything new came.
 fn ignored_and_cut() -> Script {
-    script()
-        .once(Layer(0), [Action::cut(1000, End::Close)])
-        .times(
-            Layer(0),
-            2..=2,
-            [
-                Action::Range(RangeLie::Ignored),
-                Action::cut(500, End::Close),
-            ],
-        )
+    script().once(Layer(0), [Action::cut(1000, End::Close)]).times(
+        Layer(0),
+        2..=2,
+        [Action::Range(RangeLie::Ignored), Action::cut(500, End::Close)],
+    )
 }

@@ -189,12 +189,7 @@ impl Row {
 
     /// Another registry beside the first, with TLS, which is asked so often.
     pub fn other(mut self, script: Script, asks: RangeInclusive<usize>) -> Self {
-        self.other = Some(Other {
-            script,
-            is_plain: false,
-            is_mirrored: false,
-            asks,
-        });
+        self.other = Some(Other { script, is_plain: false, is_mirrored: false, asks });
         self
     }
 

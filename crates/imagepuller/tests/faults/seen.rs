@@ -37,11 +37,7 @@ impl Seen {
             (Outcome::Refused { .. }, None) => Err("was pulled".to_owned()),
             (Outcome::Refused { kind, words }, Some(error)) => {
                 let text = chain(error);
-                ensure!(
-                    error.kind() == *kind,
-                    "{:?} instead of {kind:?}: {text}",
-                    error.kind()
-                );
+                ensure!(error.kind() == *kind, "{:?} instead of {kind:?}: {text}", error.kind());
                 for word in words {
                     ensure!(text.contains(word), "{word:?} is missing in: {text}");
                 }
@@ -53,18 +49,11 @@ impl Seen {
     }
 
     pub fn check_secrets(&self) -> Result<(), String> {
-        let error = self
-            .error
-            .as_ref()
-            .map(|error| format!("{error:?} {}", chain(error)));
+        let error = self.error.as_ref().map(|error| format!("{error:?} {}", chain(error)));
         let error = error.unwrap_or_default();
         for secret in [PASSWORD, TOKEN] {
             ensure!(!error.contains(secret), "a secret in the error: {error}");
-            ensure!(
-                !self.log.contains(secret),
-                "a secret in the log: {}",
-                self.log
-            );
+            ensure!(!self.log.contains(secret), "a secret in the log: {}", self.log);
         }
         Ok(())
     }
@@ -82,46 +71,30 @@ pub fn check_requests(row: &Row, requests: &[Request]) -> Result<(), String> {
     if let Some(expected) = &row.ranges {
         let start = |request: &Request| match request.header("range") {
             None => Some(0),
-            Some(range) => range
-                .strip_prefix("bytes=")?
-                .split('-')
-                .next()?
-                .parse()
-                .ok(),
+            Some(range) => range.strip_prefix("bytes=")?.split('-').next()?.parse().ok(),
         };
         let starts: Vec<Option<usize>> = asked(requests, &What::Layer(0)).map(start).collect();
         let right: Vec<_> = expected.iter().copied().map(Some).collect();
-        ensure!(
-            starts == right,
-            "ranges from {starts:?} instead of {right:?}"
-        );
+        ensure!(starts == right, "ranges from {starts:?} instead of {right:?}");
     }
     Ok(())
 }
 
 fn asked<'a>(requests: &'a [Request], what: &What) -> impl Iterator<Item = &'a Request> {
-    requests
-        .iter()
-        .filter(move |request| request.what == *what && !request.is_challenged)
+    requests.iter().filter(move |request| request.what == *what && !request.is_challenged)
 }
 
 /// The other registry never sees credentials unless they are its own.
 pub fn check_other(other: &Other, requests: &[Request]) -> Result<(), String> {
     let count = requests.len();
-    ensure!(
-        other.asks.contains(&count),
-        "the other registry was asked {count} times"
-    );
+    ensure!(other.asks.contains(&count), "the other registry was asked {count} times");
     let is_secret = |text: &str| text.contains(PASSWORD) || text.contains(TOKEN);
     let leaked = requests.iter().any(|request| {
         request.header("authorization").is_some()
             || is_secret(&request.target())
             || is_secret(&request.body)
     });
-    ensure!(
-        other.is_mirrored || !leaked,
-        "the other registry was sent credentials"
-    );
+    ensure!(other.is_mirrored || !leaked, "the other registry was sent credentials");
     Ok(())
 }
 

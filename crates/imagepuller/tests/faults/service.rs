@@ -20,13 +20,7 @@ fn rows() -> Vec<Row> {
     let cut = || [Action::cut(1000, End::Reset)];
     vec![
         fails("no manifest", Manifest, 404, Denied, &["404"]),
-        fails(
-            "another manifest",
-            Manifest,
-            flipped(),
-            Data,
-            &["is not the content"],
-        ),
+        fails("another manifest", Manifest, flipped(), Data, &["is not the content"]),
         fails("an endless layer", Layer(0), endless, Data, &["more bytes"]),
         fails("another layer", Layer(0), flipped(), Data, &["layer"]),
         refused(
@@ -39,11 +33,8 @@ fn rows() -> Vec<Row> {
             &["layer"],
         ),
         // The caller has 20 minutes, and five attempts were once all that it got of them.
-        pulled(
-            "a registry that restarts",
-            script().times(Manifest, ..=5, [Action::status(503)]),
-        )
-        .asks(Manifest, 6),
+        pulled("a registry that restarts", script().times(Manifest, ..=5, [Action::status(503)]))
+            .asks(Manifest, 6),
         pulled("a layer that breaks off", script().once(Layer(0), cut())),
         pulled(
             "layers that are there already",
@@ -73,13 +64,8 @@ pub fn play() {
                 assert_eq!(first, noise(60_000, 1), "{}", row.name);
             }
         }
-        cast.check_requests(&row)
-            .unwrap_or_else(|error| panic!("{}: {error}", row.name));
-        assert!(
-            !puller.log().contains(TOKEN),
-            "{}: a secret was logged",
-            row.name
-        );
+        cast.check_requests(&row).unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        assert!(!puller.log().contains(TOKEN), "{}: a secret was logged", row.name);
     }
     play_deadline(&stage, &puller);
 }

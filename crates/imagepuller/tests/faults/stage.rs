@@ -122,10 +122,7 @@ impl Stage {
         lock(log()).clear();
         let growth = Growth::watch();
         let result = self.runtime.block_on(async {
-            let options = Options {
-                patience: row.patience,
-                ..Options::default()
-            };
+            let options = Options { patience: row.patience, ..Options::default() };
             let store = Arc::new(Store::open(&place.path("store")).unwrap());
             let documents = support::documents(place.path("document"));
             let puller = Arc::new(Puller::new(store, documents, options));
@@ -133,10 +130,8 @@ impl Stage {
             puller.pull(&cast.image, &bundle, row.patience.budget).await
         });
         let growth = growth.kib();
-        let seen = Seen {
-            error: result.err(),
-            log: String::from_utf8_lossy(&lock(log())).into_owned(),
-        };
+        let seen =
+            Seen { error: result.err(), log: String::from_utf8_lossy(&lock(log())).into_owned() };
         if let Some(error) = &seen.error {
             eprintln!("{}", chain(error));
         }
@@ -184,26 +179,15 @@ impl Stage {
         let mut document = entry(&format!("localhost:{asked}"), USER, PASSWORD, roots);
         if mirrored {
             let mirror = format!("localhost:{}", port(&registry));
-            document.push_str(&format!(
-                "mirror = \"https://{mirror}\"\nmirror-fallback = true\n"
-            ));
+            document.push_str(&format!("mirror = \"https://{mirror}\"\nmirror-fallback = true\n"));
             document.push_str(&entry(&mirror, USER, PASSWORD, roots));
         }
         // Hosts that are redirected to are trusted by the source's own roots.
-        Cast {
-            registry,
-            other,
-            image: format!("localhost:{asked}/team/app@{digest}"),
-            document,
-        }
+        Cast { registry, other, image: format!("localhost:{asked}/team/app@{digest}"), document }
     }
 
     fn tls(&self, row: &Row) -> Tls<'_> {
-        Tls {
-            identity: &self.identity,
-            name: "localhost",
-            http: row.http,
-        }
+        Tls { identity: &self.identity, name: "localhost", http: row.http }
     }
 }
 

@@ -25,13 +25,10 @@ pub fn rows() -> Vec<Row> {
         again("503 for the index once", Index, 503),
         again("502 for the manifest once", Manifest, 502),
         again("500 for the config once", Config, 500),
-        pulled(
-            "504 for a layer twice",
-            script().times(Layer(0), 1..=2, [Action::status(504)]),
-        )
-        .asks(Layer(0), 3)
-        .asks(Layer(1), 1)
-        .ranges(&[0, 0, 0]),
+        pulled("504 for a layer twice", script().times(Layer(0), 1..=2, [Action::status(504)]))
+            .asks(Layer(0), 3)
+            .asks(Layer(1), 1)
+            .ranges(&[0, 0, 0]),
         again("408 once", Manifest, 408),
         again("429 once", Manifest, 429),
         again("429 and at once", Index, later(429, "0")),
@@ -39,13 +36,7 @@ pub fn rows() -> Vec<Row> {
         again("503 and after a past date", Config, later(503, past)),
         again("503 and soon", Layer(1), later(503, "soon")),
         again("503 and before now", Layer(1), later(503, "-1")),
-        ends(
-            "429 and in an hour",
-            Index,
-            later(429, "3600"),
-            Unreachable,
-            &["429", "3600 s"],
-        ),
+        ends("429 and in an hour", Index, later(429, "3600"), Unreachable, &["429", "3600 s"]),
         ends(
             "503 and in more seconds than there are",
             Layer(0),
@@ -53,13 +44,7 @@ pub fn rows() -> Vec<Row> {
             Unreachable,
             &["503", "tried again in"],
         ),
-        ends(
-            "503 and in eight thousand years",
-            Manifest,
-            later(503, far),
-            Unreachable,
-            &["503"],
-        ),
+        ends("503 and in eight thousand years", Manifest, later(503, far), Unreachable, &["503"]),
         thrice("429 always", Manifest, 429, "429"),
         thrice("503 always", Index, 503, "503"),
         thrice("500 for a layer always", Layer(1), 500, "500"),

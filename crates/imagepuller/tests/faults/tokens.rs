@@ -17,10 +17,7 @@ pub fn rows() -> Vec<Row> {
     let login = |login| Script::new().login(login);
     let good_for = |uses| {
         let uses = Some(uses);
-        login(Login {
-            uses,
-            ..Login::bearer(USER, PASSWORD, TOKEN)
-        })
+        login(Login { uses, ..Login::bearer(USER, PASSWORD, TOKEN) })
     };
     let text = |text: &str| Action::Body(Bytes::Text(text.to_owned()));
     let challenged = |name, text: &str, words| refused(name, challenge(text), Denied, words);
@@ -30,41 +27,12 @@ pub fn rows() -> Vec<Row> {
             .asks(Index, 1),
         again("500 for the token once", Token, 500),
         again("429 for the token once", Token, 429),
-        again(
-            "the token's connection is reset once",
-            Token,
-            Action::cut(3, End::Reset),
-        ),
-        fails(
-            "503 for the token always",
-            Token,
-            503,
-            Unreachable,
-            &["503"],
-        )
-        .asks(Token, 3),
-        ends(
-            "401 for the token",
-            Token,
-            401,
-            Denied,
-            &["token server", "401"],
-        ),
+        again("the token's connection is reset once", Token, Action::cut(3, End::Reset)),
+        fails("503 for the token always", Token, 503, Unreachable, &["503"]).asks(Token, 3),
+        ends("401 for the token", Token, 401, Denied, &["token server", "401"]),
         ends("404 for the token", Token, 404, Data, &["404"]),
-        ends(
-            "the token is no JSON",
-            Token,
-            text("<html>"),
-            Data,
-            &["token"],
-        ),
-        ends(
-            "the token is endless",
-            Token,
-            [Action::Body(Bytes::Endless)],
-            Data,
-            &["more than"],
-        ),
+        ends("the token is no JSON", Token, text("<html>"), Data, &["token"]),
+        ends("the token is endless", Token, [Action::Body(Bytes::Endless)], Data, &["more than"]),
         fails(
             "the token holds a line break",
             Token,
@@ -88,19 +56,10 @@ pub fn rows() -> Vec<Row> {
         })
         .asks(Token, 2)
         .ranges(&[0, 1000]),
-        refused(
-            "the password is wrong",
-            login(Login::basic(USER, "another")),
-            Denied,
-            &["401"],
-        )
-        .asks(Index, 0),
-        challenged(
-            "no token server is named",
-            "Bearer service=\"x\"",
-            &["token server"],
-        )
-        .asks(Token, 0),
+        refused("the password is wrong", login(Login::basic(USER, "another")), Denied, &["401"])
+            .asks(Index, 0),
+        challenged("no token server is named", "Bearer service=\"x\"", &["token server"])
+            .asks(Token, 0),
         challenged(
             "the token server has no address",
             "Bearer realm=\"not an address\"",
@@ -111,19 +70,10 @@ pub fn rows() -> Vec<Row> {
             "Bearer realm=\"file:///etc/passwd\"",
             &["no HTTP address"],
         ),
-        challenged(
-            "the token server is plain",
-            "Bearer realm=\"{other}/token\"",
-            &["plain HTTP"],
-        )
-        .other(Script::new(), 0..=0)
-        .plain(),
-        challenged(
-            "only an unknown scheme is offered",
-            "Negotiate",
-            &["negotiate"],
-        )
-        .asks(Token, 0),
+        challenged("the token server is plain", "Bearer realm=\"{other}/token\"", &["plain HTTP"])
+            .other(Script::new(), 0..=0)
+            .plain(),
+        challenged("only an unknown scheme is offered", "Negotiate", &["negotiate"]).asks(Token, 0),
         challenged(
             "a challenge without end",
             &format!("Bearer {}", "a=b,".repeat(20_000)),

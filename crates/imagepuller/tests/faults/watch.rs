@@ -40,11 +40,7 @@ impl Growth {
             }
             peak_kib.max(anonymous_kib())
         });
-        Self {
-            before_kib: anonymous_kib(),
-            is_over,
-            looking,
-        }
+        Self { before_kib: anonymous_kib(), is_over, looking }
     }
 
     pub fn kib(self) -> u64 {
@@ -55,10 +51,7 @@ impl Growth {
 
 fn anonymous_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"))
-        .unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 

@@ -62,13 +62,9 @@ fn refusal(stream: UnixStream) -> Code {
 fn sockets_of_a_service_manager_are_served_and_stay() {
     let mut served = Served::new();
     let paths = ["first.socket", "cdh.sock"].map(|name| served.path(name));
-    let listeners = paths
-        .each_ref()
-        .map(|path| UnixListener::bind(path).unwrap());
+    let listeners = paths.each_ref().map(|path| UnixListener::bind(path).unwrap());
     // Callers that were earlier than the service.
-    let early = paths
-        .each_ref()
-        .map(|path| UnixStream::connect(path).unwrap());
+    let early = paths.each_ref().map(|path| UnixStream::connect(path).unwrap());
     let own = served.path("own.socket");
     start(&mut served, &listeners.map(inheritable), &["own.socket"]);
     for stream in early {

@@ -12,12 +12,7 @@ fn run(arguments: &[&str]) -> Output {
 fn help_teaches_and_wrong_arguments_are_64() {
     let config = "/run/insecure-cfg/imagepuller.toml";
     let serve = ["unix:PATH", "read anew for each pull", config];
-    let pull = [
-        "--insecure-no-digest",
-        "--platform",
-        "image-config.json",
-        "73",
-    ];
+    let pull = ["--insecure-no-digest", "--platform", "image-config.json", "73"];
     for (command, words) in [("serve", &serve[..]), ("pull", &pull)] {
         let help = run(&[command, "--help"]);
         assert_eq!(help.status.code(), Some(0));

@@ -39,10 +39,7 @@ fn without_another_program_its_services_are_said_to_be_missing() {
         // The same connection pulls, or here says what is wrong with the reference.
         let status = failure(client.request(program.pull("no digest")).await);
         assert_eq!(status.code(), Code::INVALID_ARGUMENT);
-        assert!(
-            status.message.contains("failed to pull no digest"),
-            "{status}"
-        );
+        assert!(status.message.contains("failed to pull no digest"), "{status}");
     });
 }
 
@@ -54,10 +51,7 @@ fn only_a_hubs_socket_is_one() {
         let client = program.client_at("other.socket").await;
         let (service, method) = NEIGHBOURS[0];
         let status = failure(client.request(request(service, method, b"x")).await);
-        assert!(
-            status.message.contains("service does not exist"),
-            "{status}"
-        );
+        assert!(status.message.contains("service does not exist"), "{status}");
     });
 }
 
@@ -191,14 +185,8 @@ fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
     let program = Program::start(true);
     let listener = UnixListener::bind(program.upstream()).unwrap();
     let mut caller = connect(&program);
-    let image = format!(
-        "{}/a@sha256:{}",
-        silent.local_addr().unwrap(),
-        "0".repeat(64)
-    );
-    caller
-        .write_all(&call_frame(1, &program.pull(&image)))
-        .unwrap();
+    let image = format!("{}/a@sha256:{}", silent.local_addr().unwrap(), "0".repeat(64));
+    caller.write_all(&call_frame(1, &program.pull(&image))).unwrap();
 
     // A stream of the caller: a call with flags that nobody here knows, more data, and its end.
     let asked = request("api.FutureService", "Stream", b"first");
@@ -219,10 +207,7 @@ fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
     // frames.
     let forged = Response::default().encode().unwrap();
     let part = frame(
-        MessageHeader {
-            type_: MESSAGE_TYPE_DATA,
-            ..MessageHeader::new_response(3, 4)
-        },
+        MessageHeader { type_: MESSAGE_TYPE_DATA, ..MessageHeader::new_response(3, 4) },
         b"part",
     );
     let mut answers = [response_frame(1, &forged), response_frame(5, &forged)].concat();
@@ -233,10 +218,7 @@ fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
     hub.write_all(&answers).unwrap();
     for expected in [&b"part"[..], b"part", b"not a message"] {
         let answer = read_frame(&mut caller);
-        assert_eq!(
-            (answer.header.stream_id, &answer.payload[..]),
-            (3, expected)
-        );
+        assert_eq!((answer.header.stream_id, &answer.payload[..]), (3, expected));
     }
     // The stream has ended; what still comes for it does not get through.
     hub.write_all(&response_frame(3, &forged)).unwrap();
@@ -244,22 +226,14 @@ fn frames_are_not_changed_and_answers_only_go_to_who_asked() {
     read_frame(&mut hub);
     // An answer that is too large for any caller becomes a status.
     let too_long = MessageHeader::new_response(7, u32::try_from(MAX_PAYLOAD).unwrap() + 1);
-    hub.write_all(&frame(too_long, &vec![0; MAX_PAYLOAD + 1]))
-        .unwrap();
+    hub.write_all(&frame(too_long, &vec![0; MAX_PAYLOAD + 1])).unwrap();
     let answer = read_frame(&mut caller);
     assert_eq!(answer.header.stream_id, 7);
     let status = Response::decode(&answer.payload).unwrap().status.unwrap();
-    assert!(
-        status.message.contains("exceed maximum message size"),
-        "{status}"
-    );
+    assert!(status.message.contains("exceed maximum message size"), "{status}");
 
     drop(caller);
-    assert_eq!(
-        hub.read(&mut [0]).unwrap(),
-        0,
-        "the end of the caller did not get through"
-    );
+    assert_eq!(hub.read(&mut [0]).unwrap(), 0, "the end of the caller did not get through");
 }
 
 #[test]
@@ -287,11 +261,7 @@ fn broken_frames_harm_nobody_else() {
             _ => {}
         }
     }
-    assert_eq!(
-        hub.last_request(),
-        Request::default(),
-        "something got through"
-    );
+    assert_eq!(hub.last_request(), Request::default(), "something got through");
 
     // What can be answered is, on a connection that stays good.
     let mut caller = connect(&program);
@@ -302,11 +272,7 @@ fn broken_frames_harm_nobody_else() {
     broken[10] = 0xff;
     broken[7] = 5;
     let cases = [
-        (
-            9,
-            frame(too_long, &vec![7; MAX_PAYLOAD + 1]),
-            "exceed maximum message size",
-        ),
+        (9, frame(too_long, &vec![7; MAX_PAYLOAD + 1]), "exceed maximum message size"),
         (2, even, "stream id must be odd"),
         (5, broken, ""),
     ];
@@ -320,10 +286,7 @@ fn broken_frames_harm_nobody_else() {
     }
     caller.write_all(&whole).unwrap();
     let answer = read_frame(&mut caller);
-    assert_eq!(
-        Response::decode(&answer.payload).unwrap().payload,
-        b"answer: payload"
-    );
+    assert_eq!(Response::decode(&answer.payload).unwrap().payload, b"answer: payload");
 }
 
 #[test]

@@ -30,10 +30,7 @@ fn configuration(served: &Served) -> String {
 /// descriptors until its `exec`, and what somebody has open for writing cannot be executed.
 fn script(path: &Path, text: &str) {
     let written = Command::new("/bin/sh")
-        .args([
-            "-c",
-            "printf '#!/bin/bash\\n%s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\"",
-        ])
+        .args(["-c", "printf '#!/bin/bash\\n%s\\n' \"$1\" >\"$0\" && chmod 755 \"$0\""])
         .arg(path)
         .arg(text)
         .status();
@@ -64,10 +61,7 @@ async fn connect(served: &Served) -> Client {
 /// The process that listens at a socket.
 async fn listener_of(served: &Served, socket: &str) -> Pid {
     let path = served.path(socket);
-    wait_until(
-        || served.log(),
-        || std::os::unix::net::UnixStream::connect(&path).is_ok(),
-    );
+    wait_until(|| served.log(), || std::os::unix::net::UnixStream::connect(&path).is_ok());
     let stream = tokio::net::UnixStream::connect(path).await.unwrap();
     Pid::from_raw(stream.peer_cred().unwrap().pid().unwrap()).unwrap()
 }
@@ -75,12 +69,7 @@ async fn listener_of(served: &Served, socket: &str) -> Pid {
 /// The service answers, here with what is wrong with the reference.
 async fn assert_pulls(served: &Served, client: &Client) {
     let status = failure(client.request(pull(served, "no digest")).await);
-    assert_eq!(
-        status.code(),
-        Code::INVALID_ARGUMENT,
-        "{status} {}",
-        served.log()
-    );
+    assert_eq!(status.code(), Code::INVALID_ARGUMENT, "{status} {}", served.log());
 }
 
 async fn assert_hub(client: &Client) {
@@ -93,21 +82,13 @@ fn an_agent_that_starts_the_hub_gets_both() {
     // It listens before the measured document is written, which names it.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut served = Served::new();
-    let [hub, started, seen, settings, drop_in] = [
-        "hub",
-        "started",
-        "seen",
-        "settings",
-        "confidential-data-hub",
-    ]
-    .map(|name| served.path(name));
+    let [hub, started, seen, settings, drop_in] =
+        ["hub", "started", "seen", "settings", "confidential-data-hub"]
+            .map(|name| served.path(name));
     // The real hub: it says how it was started, and its socket is the test's.
     let words = "\"$$ $1 $OCICRYPT_KEYPROVIDER_CONFIG\"";
     let (log, copy) = (started.display(), seen.display());
-    script(
-        &hub,
-        &format!("cp \"$2\" {copy}\necho {words} >>{log}\nexec sleep 600"),
-    );
+    script(&hub, &format!("cp \"$2\" {copy}\necho {words} >>{log}\nexec sleep 600"));
     let text = format!(
         "hub = {hub:?}\npuller = \"{}\"\nserve = [\"--store\", {:?}, \"--config\", {:?}, \
         \"--measured\", {:?}]\n",
@@ -123,17 +104,9 @@ fn an_agent_that_starts_the_hub_gets_both() {
     fs::create_dir(served.path("bin")).unwrap();
     let installed = served.path("bin/confidential-data-hub");
     let mut cp = Command::new("cp");
-    assert!(
-        cp.args([&program, installed.as_os_str()])
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(cp.args([&program, installed.as_os_str()]).status().unwrap().success());
     let (installed, settings) = (installed.display(), settings.display());
-    script(
-        &drop_in,
-        &format!("exec {installed} --settings {settings} \"$@\""),
-    );
+    script(&drop_in, &format!("exec {installed} --settings {settings} \"$@\""));
     fs::write(served.path("cdh.toml"), configuration(&served)).unwrap();
     let before = UnixListener::bind(served.path("cdh.sock")).unwrap();
     launch(&mut served, &drop_in);
@@ -146,11 +119,7 @@ fn an_agent_that_starts_the_hub_gets_both() {
         assert_hub(&client).await;
 
         // A registry that says nothing keeps a pull waiting until its service dies.
-        let image = format!(
-            "{}/a@sha256:{}",
-            silent.local_addr().unwrap(),
-            "0".repeat(64)
-        );
+        let image = format!("{}/a@sha256:{}", silent.local_addr().unwrap(), "0".repeat(64));
         let asked = pull(&served, &image);
         let waiting = tokio::spawn({
             let client = client.clone();
@@ -177,27 +146,13 @@ fn an_agent_that_starts_the_hub_gets_both() {
     let (pid, rest) = line.trim_end().split_once(' ').unwrap();
     assert_eq!(rest, "-c /etc/ocicrypt_config.json");
     let moved = fs::read_to_string(&seen).unwrap();
-    assert!(
-        moved.contains("upstream-cdh.sock\"") && moved.contains("http://kbs:8080"),
-        "{moved}"
-    );
+    assert!(moved.contains("upstream-cdh.sock\"") && moved.contains("http://kbs:8080"), "{moved}");
     kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
     wait_until(lines, || lines().lines().count() == 2);
-    let second = lines()
-        .lines()
-        .nth(1)
-        .unwrap()
-        .split_once(' ')
-        .unwrap()
-        .0
-        .parse()
-        .unwrap();
+    let second = lines().lines().nth(1).unwrap().split_once(' ').unwrap().0.parse().unwrap();
 
     assert!(served.terminate().success(), "{}", served.log());
-    assert!(
-        test_kill_process(Pid::from_raw(second).unwrap()).is_err(),
-        "the hub still runs"
-    );
+    assert!(test_kill_process(Pid::from_raw(second).unwrap()).is_err(), "the hub still runs");
     assert!(!served.path("cdh.sock").exists() && !served.path(PULL_SOCKET).exists());
 }
 
@@ -241,16 +196,11 @@ fn privileged_a_configuration_with_a_mistake_does_not_stop_pulls() {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c"]);
     command.arg("mount -t tmpfs tmpfs /run && exec \"$0\" hub -c \"$1\" --settings \"$2\"");
-    command
-        .arg(program)
-        .args(["cdh.toml", "settings"].map(|name| front.path(name)));
+    command.arg(program).args(["cdh.toml", "settings"].map(|name| front.path(name)));
     front.start(&mut command);
     let run = format!("/proc/{}/root/run/confidential-containers", front.id());
     let socket = Path::new(&run).join("cdh.sock");
-    wait_until(
-        || front.log(),
-        || std::os::unix::net::UnixStream::connect(&socket).is_ok(),
-    );
+    wait_until(|| front.log(), || std::os::unix::net::UnixStream::connect(&socket).is_ok());
 
     let mut puller = Served::new();
     let mut command = puller.command(&[]);

@@ -16,11 +16,7 @@ use crate::served::Served;
 use crate::support::LIMIT;
 
 pub fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
 /// The service under test, with one socket that is a hub's and one that is none.
@@ -138,10 +134,7 @@ impl Hub {
         let services = [
             ("api.SealedSecretService", methods(&["UnsealSecret"])),
             ("api.SecureMountService", methods(&["SecureMount"])),
-            (
-                "api.GetResourceService",
-                methods(&["GetResource", "Refuse", "Hang"]),
-            ),
+            ("api.GetResourceService", methods(&["GetResource", "Refuse", "Hang"])),
             ("keyprovider.KeyProviderService", methods(&["UnWrapKey"])),
             ("api.ImagePullService", methods(&["PullImage"])),
         ];

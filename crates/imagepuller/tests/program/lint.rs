@@ -31,29 +31,20 @@ fn a_layout_and_a_layer_are_looked_at() {
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(code, 0);
     assert_eq!(report[0]["remarks"][0]["path"], "a");
-    assert_eq!(
-        (&report[1]["entries"], &report[1]["encrypted"]),
-        (&1.into(), &false.into())
-    );
+    assert_eq!((&report[1]["entries"], &report[1]["encrypted"]), (&1.into(), &false.into()));
 
     // What the manifest names is not what is there.
     let blob = layout.path.join("blobs/sha256").join(&layout.manifest[7..]);
     std::fs::write(&blob, "{}").unwrap();
     let (code, text) = run(&["lint", image]);
-    assert!(
-        code == 65 && text.contains(blob.to_str().unwrap()),
-        "{text}"
-    );
+    assert!(code == 65 && text.contains(blob.to_str().unwrap()), "{text}");
     let (code, text) = run(&["lint", folder.path().to_str().unwrap()]);
     assert!(code == 65 && text.contains("skopeo copy"), "{text}");
     let (code, _) = run(&["lint", "--platform", "x", image]);
     assert_eq!(code, 64);
     std::fs::write(&file, "no archive").unwrap();
     let (code, text) = run(&["lint", file.to_str().unwrap()]);
-    assert!(
-        code == 65 && text.contains("refused: the archive ends in a header"),
-        "{text}"
-    );
+    assert!(code == 65 && text.contains("refused: the archive ends in a header"), "{text}");
 }
 
 /// An image had to be copied by another program before it could be looked at.
@@ -89,31 +80,19 @@ fn an_image_in_a_registry_is_looked_at_layer_by_layer() {
     let (_registry, document, name) = image(&[&odd, &[0; 1024]], &[]);
     let (code, text) = lint(&document, &[&name]);
     let twice = "\"a\": is there twice; the last one counts, and some programs refuse it\n";
-    assert!(
-        code == 0 && text.ends_with(twice) && text.lines().count() == 1,
-        "{text}"
-    );
+    assert!(code == 0 && text.ends_with(twice) && text.lines().count() == 1, "{text}");
     assert_eq!(lint(&document, &["--strict", &name]).0, 65);
     let (code, text) = lint(&document, &["--json", &name]);
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, report.as_array().unwrap().len()), (0, 2));
-    assert_eq!(
-        (&report[0]["entries"], &report[1]["entries"]),
-        (&2.into(), &0.into())
-    );
+    assert_eq!((&report[0]["entries"], &report[1]["entries"]), (&2.into(), &0.into()));
     let (code, text) = lint(&document.replace(PASSWORD, "wrong"), &[&name]);
-    assert!(
-        code == 69 && text.contains("refused the credentials"),
-        "{text}"
-    );
+    assert!(code == 69 && text.contains("refused the credentials"), "{text}");
 
     // What one layer says is not lost where the next one is refused.
     let (_registry, document, name) = image(&[&odd, &refused], &[]);
     let (code, text) = lint(&document, &[&name]);
-    assert!(
-        code == 65 && text.contains(twice) && text.contains("refused: "),
-        "{text}"
-    );
+    assert!(code == 65 && text.contains(twice) && text.contains("refused: "), "{text}");
     // Nothing is said of bytes that are not the image's.
     let flipped = [Action::Body(Bytes::Flipped)];
     let (_registry, document, name) = image(&[&odd], &flipped);

@@ -81,9 +81,7 @@ fn outcome(peer: Peer, folder: &Path, archive: &[u8]) -> (Vec<String>, bool) {
 /// The sum of a header as programs wrote it whose characters have a sign.
 fn with_signed_sum(mut archive: Vec<u8>) -> Vec<u8> {
     archive[148..156].fill(b' ');
-    let signed = archive[..512]
-        .iter()
-        .map(|byte| i32::from(byte.cast_signed()));
+    let signed = archive[..512].iter().map(|byte| i32::from(byte.cast_signed()));
     let sum = format!("{:06o}\0 ", signed.sum::<i32>());
     archive[148..156].copy_from_slice(sum.as_bytes());
     archive
@@ -98,28 +96,17 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
         header.set_device_minor(0).unwrap();
     };
     let twice = Tar::default().file("a", "").file("a", "again");
-    let hides = Tar::default()
-        .directory("d")
-        .file("d/a", "x")
-        .file("d/.wh.a", "");
-    let late = Tar::default()
-        .directory("d")
-        .file("d/a", "x")
-        .file("d/.wh..wh..opq", "");
+    let hides = Tar::default().directory("d").file("d/a", "x").file("d/.wh.a", "");
+    let late = Tar::default().directory("d").file("d/a", "x").file("d/.wh..wh..opq", "");
     let aufs = Tar::default().file(".wh..wh.plnk", "x");
     let below = Tar::default().symlink("lib", "usr/lib").file("lib/x", "");
     let whiteout = Tar::default().entry_with(EntryType::Char, "gone", "", b"", device);
-    let size = Tar::default()
-        .entry_with(EntryType::Symlink, "l", "t", b"", sized)
-        .file("b", "x");
+    let size = Tar::default().entry_with(EntryType::Symlink, "l", "t", b"", sized).file("b", "x");
     let owner = |id: &[u8]| Tar::default().pax(&[("uid", id)]).file("a", "");
     let signed = with_signed_sum(Tar::default().file("caf\u{e9}", "x").bytes());
     let mut unpadded = Tar::default().file("first", "x").file("last", "the end").0;
     unpadded.truncate(unpadded.len() - 512 + 7);
-    let (gnu, bsd) = (
-        Peer::Extracts("tar", "-xf"),
-        Peer::Extracts("bsdtar", "-xf"),
-    );
+    let (gnu, bsd) = (Peer::Extracts("tar", "-xf"), Peer::Extracts("bsdtar", "-xf"));
     // With this it removes a link that is in its way.
     let bsd_unlinks = Peer::Extracts("bsdtar", "-xUf");
     let umoci = Peer::Umoci;
@@ -131,11 +118,7 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
             "the last one counts",
             vec![(umoci, &["a file 5"], false), (gnu, &["a file 5"], false)],
         ),
-        (
-            hides.bytes(),
-            "that stays here",
-            vec![(umoci, &in_d, false)],
-        ),
+        (hides.bytes(), "that stays here", vec![(umoci, &in_d, false)]),
         (late.bytes(), "they stay here", vec![(umoci, &in_d, false)]),
         (
             aufs.bytes(),
@@ -149,12 +132,7 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
                 (bsd_unlinks, &["lib directory", "lib/x file 0"], false),
                 (
                     umoci,
-                    &[
-                        "lib symlink",
-                        "usr directory",
-                        "usr/lib directory",
-                        "usr/lib/x file 0",
-                    ],
+                    &["lib symlink", "usr directory", "usr/lib directory", "usr/lib/x file 0"],
                     false,
                 ),
             ],
@@ -167,10 +145,7 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
         (
             size.bytes(),
             "claims 9 bytes and can have none; some programs skip what follows",
-            vec![
-                (Peer::Lists("tar"), &["l"], true),
-                (umoci, &["b file 1", "l symlink"], false),
-            ],
+            vec![(Peer::Lists("tar"), &["l"], true), (umoci, &["b file 1", "l symlink"], false)],
         ),
         (
             owner(b"-1").bytes(),
@@ -199,11 +174,7 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
         (
             Tar::default().file("/a", "").bytes(),
             "has an absolute name; it is taken below the root, as most do",
-            vec![
-                (umoci, &whole, false),
-                (gnu, &whole, false),
-                (bsd, &whole, false),
-            ],
+            vec![(umoci, &whole, false), (gnu, &whole, false), (bsd, &whole, false)],
         ),
     ];
     for (archive, remark, peers) in rows {
@@ -212,11 +183,7 @@ fn privileged_what_is_said_of_other_programs_is_what_they_do() {
         fs::write(&layer, &archive).unwrap();
         let output = imagepuller(["lint"]).arg(&layer).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert_eq!(
-            (text.lines().count(), text.contains(remark)),
-            (1, true),
-            "{text}"
-        );
+        assert_eq!((text.lines().count(), text.contains(remark)), (1, true), "{text}");
         for (peer, expected, complains) in peers {
             let folder = tempfile::tempdir().unwrap();
             let found = outcome(peer, folder.path(), &archive);

@@ -65,10 +65,7 @@ fn a_real_registry_is_asked_as_a_pull_asks_it() {
         let measured = measured.to_str().unwrap();
         let by_tag = probe(scratch, &good, &["--measured", measured, &tag]);
         assert!(!by_tag.1.contains("only by its digest"), "{}", by_tag.1);
-        (
-            by_tag,
-            probe(scratch, &good, &["--measured", measured, &image]),
-        )
+        (by_tag, probe(scratch, &good, &["--measured", measured, &image]))
     };
     let (by_tag, by_digest) = by_pin(&digest);
     assert_says(&by_tag, 0, &[": works: "]);
@@ -79,22 +76,13 @@ fn a_real_registry_is_asked_as_a_pull_asks_it() {
 
     // Without an image each entry is tried as far as its host allows.
     let entries = good.replace("\"localhost\"", &format!("\"localhost:{port}\""));
-    let words = [
-        "entry \"localhost:",
-        ": works: ",
-        "only /v2/ was tried",
-        "as user \"puller\"",
-    ];
+    let words = ["entry \"localhost:", ": works: ", "only /v2/ was tried", "as user \"puller\""];
     assert_says(&probe(scratch, &entries, &[]), 0, &words);
     assert_eq!(site.registry.statuses("GET /v2/").last(), Some(&200));
 
     let wrong = entries.replace(PASSWORD, "wrong");
     let refused = "refused the credentials of entry \"localhost:";
-    assert_says(
-        &probe(scratch, &wrong, &[&image]),
-        69,
-        &[": fails: ", refused],
-    );
+    assert_says(&probe(scratch, &wrong, &[&image]), 69, &[": fails: ", refused]);
     let words = [": fails: ", refused, "only /v2/ was to be tried"];
     assert_says(&probe(scratch, &wrong, &[]), 69, &words);
     let nobody = format!(
@@ -119,11 +107,7 @@ fn a_real_registry_is_asked_as_a_pull_asks_it() {
     assert_says(&probe(scratch, &foreign, &[&image]), 69, &words);
     let missing = image.replace("/app@", "/none@");
     assert_says(&probe(scratch, &good, &[&missing]), 69, &["404 Not Found"]);
-    assert_says(
-        &probe(scratch, &good, &["x@sha256:1"]),
-        65,
-        &[": fails: ", "digest"],
-    );
+    assert_says(&probe(scratch, &good, &["x@sha256:1"]), 65, &[": fails: ", "digest"]);
 }
 
 #[test]
@@ -131,12 +115,7 @@ fn what_cannot_be_tried_is_said() {
     let site = Site::start();
     let scratch = &site.scratch;
     let port = site.registry.port();
-    let good = entry(
-        &format!("localhost:{port}"),
-        USER,
-        PASSWORD,
-        site.authority.certificate(),
-    );
+    let good = entry(&format!("localhost:{port}"), USER, PASSWORD, site.authority.certificate());
     let wide = "[registries.\".corp\"]\nusername = \"a\"\npassword = \"b\"\n";
     let words = ["not tried", "the name of no single host"];
     assert_says(&probe(scratch, wide, &[]), 65, &words);
@@ -144,29 +123,14 @@ fn what_cannot_be_tried_is_said() {
     let rest = format!("{good}{wide}[registries.\"closed.corp\"]\nca-certs = \"nobody\"\n");
     let (code, text) = probe(scratch, &rest, &[]);
     assert_eq!(code, 0, "{text}");
-    assert!(
-        text.contains("not tried, closed.corp is forbidden"),
-        "{text}"
-    );
-    assert_says(
-        &probe(scratch, &rest, &["closed.corp/a:1"]),
-        69,
-        &[": fails: ", "is forbidden"],
-    );
+    assert!(text.contains("not tried, closed.corp is forbidden"), "{text}");
+    assert_says(&probe(scratch, &rest, &["closed.corp/a:1"]), 69, &[": fails: ", "is forbidden"]);
     // What only a guest may see.
     let reference = "[registries.\"r.corp\"]\ncredentials-uri = \"kbs:///default/a/b\"\n";
-    let words = [
-        "a guest has to fetch",
-        "kbs:///default/a/b",
-        "there is no source to ask",
-    ];
+    let words = ["a guest has to fetch", "kbs:///default/a/b", "there is no source to ask"];
     assert_says(&probe(scratch, reference, &[]), 69, &words);
     let words = ["the node says: no disk"];
-    assert_says(
-        &probe(scratch, "node-error = \"no disk\"\n", &[]),
-        65,
-        &words,
-    );
+    assert_says(&probe(scratch, "node-error = \"no disk\"\n", &[]), 65, &words);
     assert_says(&probe(scratch, "", &[]), 65, &["have no entry"]);
     assert_says(&probe(scratch, "[registries", &[]), 65, &["is not valid"]);
     let many: String = (0..70)
@@ -174,10 +138,7 @@ fn what_cannot_be_tried_is_said() {
         .collect();
     let (code, text) = probe(scratch, &many, &[]);
     assert_eq!((code, text.lines().count()), (69, 65), "{text}");
-    assert!(
-        text.ends_with("6 more entries were not tried; name images of theirs\n"),
-        "{text}"
-    );
+    assert!(text.ends_with("6 more entries were not tried; name images of theirs\n"), "{text}");
 }
 
 #[test]
@@ -188,11 +149,7 @@ fn an_expired_certificate_and_a_mirror_that_is_down_are_told() {
     let layer = Layer::gzip(&[("a", b"a")]).unwrap();
     let digest = Image::new(vec![layer]).publish(&mut content);
     let serve = |identity| {
-        let tls = Tls {
-            identity: &identity,
-            name: "localhost",
-            http: Http::One,
-        };
+        let tls = Tls { identity: &identity, name: "localhost", http: Http::One };
         let script = Script::new().login(Login::basic(USER, PASSWORD));
         FaultRegistry::start(content.clone(), script, Some(&tls)).unwrap()
     };
@@ -202,21 +159,11 @@ fn an_expired_certificate_and_a_mirror_that_is_down_are_told() {
     };
     let document = entry("localhost", USER, PASSWORD, authority.certificate());
     let expired = serve(authority.sign_expired(&["localhost"]).unwrap());
-    let words = [
-        ": fails: ",
-        "it has expired",
-        "valid from 2001-01-01 to 2002-01-01",
-    ];
+    let words = [": fails: ", "it has expired", "valid from 2001-01-01 to 2002-01-01"];
     assert_says(&probe(&scratch, &document, &[&image(&expired)]), 69, &words);
-    assert!(
-        expired.requests().is_empty(),
-        "a credential may have been sent"
-    );
+    assert!(expired.requests().is_empty(), "a credential may have been sent");
     let unchecked = format!("{document}insecure-skip-verify = true\n");
-    let words = [
-        ": works: ",
-        "certificate NOT checked by entry \"localhost.\"",
-    ];
+    let words = [": works: ", "certificate NOT checked by entry \"localhost.\""];
     assert_says(&probe(&scratch, &unchecked, &[&image(&expired)]), 0, &words);
 
     let good = serve(authority.sign(&["localhost"]).unwrap());
@@ -236,41 +183,22 @@ fn an_expired_certificate_and_a_mirror_that_is_down_are_told() {
     ];
     assert_says(&probe(&scratch, &beside, &[&image(&good)]), 0, &words);
 
-    let (code, text) = probe(
-        &scratch,
-        &beside,
-        &["--json", &image(&good), &image(&expired)],
-    );
+    let (code, text) = probe(&scratch, &beside, &["--json", &image(&good), &image(&expired)]);
     assert_eq!(code, 69, "{text}");
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["works"], false);
     let [one, two] = [&report["targets"][0], &report["targets"][1]];
-    assert_eq!(
-        (&one["works"], &one["tried"]),
-        (&true.into(), &"manifest".into())
-    );
-    assert_eq!(
-        (&one["image"], &one["digest"]),
-        (&image(&good).into(), &digest.to_string().into())
-    );
+    assert_eq!((&one["works"], &one["tried"]), (&true.into(), &"manifest".into()));
+    assert_eq!((&one["image"], &one["digest"]), (&image(&good).into(), &digest.to_string().into()));
     let failed = &one["sources"][0];
-    assert_eq!(
-        (&failed["reached"], &failed["stage"]),
-        (&false.into(), &"reach".into())
-    );
+    assert_eq!((&failed["reached"], &failed["stage"]), (&false.into(), &"reach".into()));
     let asked = &one["sources"][1];
     for key in ["reached", "certificate", "account", "allowed"] {
         assert_eq!(asked[key], true, "{key} in {asked}");
     }
-    assert_eq!(
-        (&two["works"], &two["exitCode"]),
-        (&false.into(), &69.into())
-    );
+    assert_eq!((&two["works"], &two["exitCode"]), (&false.into(), &69.into()));
     let refused = &two["sources"][1];
-    assert_eq!(
-        (&refused["reached"], &refused["certificate"]),
-        (&true.into(), &false.into())
-    );
+    assert_eq!((&refused["reached"], &refused["certificate"]), (&true.into(), &false.into()));
     assert_eq!(refused["account"], Value::Null);
     let (code, text) = probe(&scratch, "[registries", &["--json"]);
     let report: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -284,8 +212,7 @@ fn tokens_come_from_the_token_server() {
     let tokens = TokenServer::start(scratch, authority, "localhost", USER, PASSWORD).unwrap();
     let realm = tokens.realm();
     let registry =
-        site.registry
-            .with_tokens(scratch, authority, &["localhost"], tokens.signer(), &realm);
+        site.registry.with_tokens(scratch, authority, &["localhost"], tokens.signer(), &realm);
     let registry = registry.unwrap();
     let host = format!("localhost:{}", registry.port());
     let image = format!("{host}/team/app@{}", site.layout.manifest);
@@ -294,22 +221,10 @@ fn tokens_come_from_the_token_server() {
         let requests = tokens.requests();
         requests.last().unwrap().lines().next().unwrap().to_owned()
     };
-    assert_says(
-        &probe(scratch, &good, &[&image]),
-        0,
-        &[": works: ", "as user \"puller\""],
-    );
-    assert!(
-        asked().contains("scope=repository%3Ateam%2Fapp%3Apull"),
-        "{}",
-        asked()
-    );
+    assert_says(&probe(scratch, &good, &[&image]), 0, &[": works: ", "as user \"puller\""]);
+    assert!(asked().contains("scope=repository%3Ateam%2Fapp%3Apull"), "{}", asked());
     // Without an image there is no repository to ask for.
-    assert_says(
-        &probe(scratch, &good, &[]),
-        0,
-        &[": works: ", "only /v2/ was tried"],
-    );
+    assert_says(&probe(scratch, &good, &[]), 0, &[": works: ", "only /v2/ was tried"]);
     assert_eq!(asked(), "GET /token?service=registry.test HTTP/1.1");
     let wrong = good.replace(PASSWORD, "wrong");
     for arguments in [&[][..], &[image.as_str()]] {
@@ -329,10 +244,7 @@ fn privileged_the_way_is_through_the_documents_proxy() {
         names: &["registry.corp"],
         ports: &[],
     };
-    let squid = Rules {
-        ports: &[site.registry.port()],
-        ..rules
-    };
+    let squid = Rules { ports: &[site.registry.port()], ..rules };
     let proxies = [
         Proxy::tinyproxy(&site.scratch, &rules).unwrap(),
         Proxy::squid(&site.scratch, &squid).unwrap(),
@@ -348,11 +260,7 @@ fn privileged_the_way_is_through_the_documents_proxy() {
         let port = proxies[0].port();
         let proxy = format!("HTTPS_PROXY = \"http://proxyuser:proxypass@127.0.0.1:{port}\"");
         let entry = site.document(name);
-        probe(
-            &site.scratch,
-            &format!("[extra-env]\n{proxy}\n{entry}"),
-            &[&image],
-        )
+        probe(&site.scratch, &format!("[extra-env]\n{proxy}\n{entry}"), &[&image])
     };
     let near = "(\"corp.\" holds for that host alone; hosts below it need \".corp.\")";
     assert_says(&nearly("corp"), 69, &[": fails: ", "is not trusted", near]);
@@ -360,27 +268,17 @@ fn privileged_the_way_is_through_the_documents_proxy() {
     for proxy in &proxies {
         let port = proxy.port();
         let way = |password: &str| {
-            document(&format!(
-                "HTTPS_PROXY = \"http://proxyuser:{password}@127.0.0.1:{port}\""
-            ))
+            document(&format!("HTTPS_PROXY = \"http://proxyuser:{password}@127.0.0.1:{port}\""))
         };
         let found = probe(&site.scratch, &way("proxypass"), &[&image]);
         assert_says(
             &found,
             0,
-            &[
-                ": works: ",
-                "reached through the proxy http://",
-                "of [extra-env]",
-            ],
+            &[": works: ", "reached through the proxy http://", "of [extra-env]"],
         );
         assert!(!found.1.contains("proxypass"), "{}", found.1);
         let found = probe(&site.scratch, &way("wrong1"), &[&image]);
-        assert_says(
-            &found,
-            69,
-            &["cannot reach registry.corp:", "through the proxy"],
-        );
+        assert_says(&found, 69, &["cannot reach registry.corp:", "through the proxy"]);
         assert!(!found.1.contains("wrong1"), "{}", found.1);
     }
 }

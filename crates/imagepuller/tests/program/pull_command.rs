@@ -34,11 +34,7 @@ impl Site {
         let (registry, document) = misbehaving(content, script);
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         fs::write(directory.path().join("imagepuller.toml"), document).unwrap();
-        Self {
-            registry,
-            digest,
-            directory,
-        }
+        Self { registry, digest, directory }
     }
 
     fn name(&self) -> String {
@@ -70,10 +66,7 @@ impl Site {
 
     fn asked_for(&self, what: What) -> usize {
         let requests = self.registry.requests();
-        requests
-            .iter()
-            .filter(|request| request.what == what)
-            .count()
+        requests.iter().filter(|request| request.what == what).count()
     }
 
     /// A pull that must fail with this code and these words, and leave nothing.
@@ -103,10 +96,7 @@ fn privileged_an_image_becomes_a_directory() {
     let output = site.pull(&site.image(), &[]);
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim_end(),
-        site.digest
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), site.digest);
     assert!(log.contains("layer unpacked"), "no log lines: {log}");
     assert!(!log.contains('\u{1b}'), "a bar without a terminal: {log}");
     check(&site.output());
@@ -131,10 +121,7 @@ fn what_must_be_recorded_and_cannot_be_is_not_pulled() {
     let output = site.pull(&site.image(), &["--measured", measured.to_str().unwrap()]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(65), "{error}");
-    assert!(
-        error.contains("/attestation-agent.sock, and nobody listens"),
-        "{error}"
-    );
+    assert!(error.contains("/attestation-agent.sock, and nobody listens"), "{error}");
     assert!(!site.output().exists());
 }
 
@@ -163,25 +150,14 @@ fn privileged_programs_read_events() {
     assert_eq!(output.status.code(), Some(65));
     let text = String::from_utf8(output.stdout).unwrap();
     let last = json(text.trim_end());
-    assert_eq!(
-        (&last["event"], &last["exitCode"]),
-        (&"failed".into(), &65.into())
-    );
-    assert!(
-        last["error"]
-            .as_str()
-            .unwrap()
-            .contains("localhost/no-digest")
-    );
+    assert_eq!((&last["event"], &last["exitCode"]), (&"failed".into(), &65.into()));
+    assert!(last["error"].as_str().unwrap().contains("localhost/no-digest"));
 }
 
 #[test]
 fn privileged_people_see_a_bar() {
     vm_harness::needs_root!();
-    let slowly = Action::Drip {
-        bytes: 20,
-        pause_ms: 20,
-    };
+    let slowly = Action::Drip { bytes: 20, pause_ms: 20 };
     let site = Site::start(Script::new().always(What::AnyLayer, [slowly]));
     let command = site.command(&site.image(), &[]);
     let words: Vec<_> = std::iter::once(command.get_program())
@@ -198,16 +174,10 @@ fn privileged_people_see_a_bar() {
         .unwrap();
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
-    assert!(
-        shown.contains("/2 layers") && shown.contains(" left, "),
-        "{shown}"
-    );
+    assert!(shown.contains("/2 layers") && shown.contains(" left, "), "{shown}");
     // The closing line, and nothing of the bar behind it.
     let (_, end) = shown.rsplit_once(": 2 layers, ").unwrap();
-    assert!(
-        end.contains(" in ") && end.contains("/s") && !end.contains("left"),
-        "{shown}"
-    );
+    assert!(end.contains(" in ") && end.contains("/s") && !end.contains("left"), "{shown}");
     assert!(shown.contains(&site.digest), "{shown}");
     assert!(!shown.contains("INFO"), "{shown}");
     check(&site.output());
@@ -222,16 +192,11 @@ fn privileged_a_tag_is_taken_only_if_asked_for() {
     let output = site.pull(&tagged, &["--insecure-no-digest"]);
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim_end(),
-        site.digest
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim_end(), site.digest);
     assert!(log.contains("WARN") && log.contains(&site.digest), "{log}");
     check(&site.output());
     // The service has no such thing.
-    let serve = imagepuller(["serve", "--insecure-no-digest"])
-        .output()
-        .unwrap();
+    let serve = imagepuller(["serve", "--insecure-no-digest"]).output().unwrap();
     assert_eq!(serve.status.code(), Some(64));
 }
 
@@ -268,21 +233,9 @@ fn the_hubs_configuration_holds_for_both_commands() {
     served.wait_for("socket");
     let socket = served.path("socket");
     for (text, code, words) in [
-        (
-            "image.nydus = 1",
-            65,
-            "cdh.toml is read like a measured document",
-        ),
-        (
-            "image.nydus = 1",
-            65,
-            "line 1: image.nydus: not a key that is known here",
-        ),
-        (
-            blocked,
-            69,
-            "measured entry \"HOST\" holds no certificate and so forbids the host",
-        ),
+        ("image.nydus = 1", 65, "cdh.toml is read like a measured document"),
+        ("image.nydus = 1", 65, "line 1: image.nydus: not a key that is known here"),
+        (blocked, 69, "measured entry \"HOST\" holds no certificate and so forbids the host"),
     ] {
         fs::write(&cdh, text.replace("HOST", &host)).unwrap();
         let words = words.replace("HOST", &host);
@@ -295,12 +248,7 @@ fn the_hubs_configuration_holds_for_both_commands() {
         assert!(error.contains(&words), "{error}");
     }
     assert_eq!(site.registry.requests().len(), 0);
-    site.refuse(
-        &site.image(),
-        &["--cdh", "/absent"],
-        65,
-        "/absent does not exist",
-    );
+    site.refuse(&site.image(), &["--cdh", "/absent"], 65, "/absent does not exist");
 }
 
 /// A guest whose clock the host had set back once took certificates and tokens for good that had
@@ -317,23 +265,12 @@ fn privileged_nothing_is_pulled_by_a_clock_that_is_certainly_wrong() {
     let document = fs::read_to_string(site.directory.path().join("imagepuller.toml")).unwrap();
     let (_, roots) = document.split_once("ca-certs").unwrap();
     for (least, date, words) in [
-        (
-            "2996-11-20T00:00:00Z",
-            None,
-            Some("\"clock-not-before\" of the measured document"),
-        ),
-        (
-            "2020-11-20T00:00:00Z",
-            Some(FUTURE),
-            Some("what the key broker said"),
-        ),
+        ("2996-11-20T00:00:00Z", None, Some("\"clock-not-before\" of the measured document")),
+        ("2020-11-20T00:00:00Z", Some(FUTURE), Some("what the key broker said")),
         ("2020-11-20T00:00:00Z", Some(PAST), None),
     ] {
         let vault = Vault::new().with("team/credential/a", &login);
-        let policy = Policy {
-            date,
-            ..Policy::default()
-        };
+        let policy = Policy { date, ..Policy::default() };
         let broker = Kbs::start(vault, policy, Some((&authority, "localhost"))).unwrap();
         let measured = site.directory.path().join("measured.toml");
         let text = format!(
@@ -355,11 +292,7 @@ fn privileged_nothing_is_pulled_by_a_clock_that_is_certainly_wrong() {
         };
         let clock = "the guest's clock is before Sun, 20 Nov 2996 00:00:00 GMT, ";
         site.refuse(&site.image(), &more, 70, &format!("{clock}{words}"));
-        assert_eq!(
-            site.registry.requests().len(),
-            before,
-            "a registry was asked"
-        );
+        assert_eq!(site.registry.requests().len(), before, "a registry was asked");
         assert_eq!(broker.given().len(), usize::from(date.is_some()));
     }
 }

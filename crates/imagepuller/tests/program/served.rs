@@ -22,10 +22,7 @@ impl Served {
         let directory = tempfile::tempdir().unwrap();
         let measured = directory.path().join("measured.toml");
         fs::write(measured, with_local_hosts("", None)).unwrap();
-        Self {
-            directory,
-            process: None,
-        }
+        Self { directory, process: None }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -46,9 +43,7 @@ impl Served {
         for name in sockets {
             command.args(["--listen", &self.address(name)]);
         }
-        command
-            .env_remove("NOTIFY_SOCKET")
-            .env_remove("WATCHDOG_USEC");
+        command.env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
         command
     }
 

@@ -18,8 +18,7 @@ fn privileged_tokens_are_fetched_from_the_realm() {
     let tokens = TokenServer::start(scratch, authority, "localhost", USER, PASSWORD).unwrap();
     let realm = format!("{}?kept=1", tokens.realm());
     let registry =
-        site.registry
-            .with_tokens(scratch, authority, &["localhost"], tokens.signer(), &realm);
+        site.registry.with_tokens(scratch, authority, &["localhost"], tokens.signer(), &realm);
     let registry = registry.unwrap();
     let port = registry.port();
     let image = format!("localhost:{port}/team/app@{}", site.layout.manifest);
@@ -93,19 +92,11 @@ fn privileged_a_refused_pull_is_tried_again_with_what_the_node_has_by_now() {
     }
     for (before, then, words) in [
         (&wrong, None, "refused the credentials of entry"),
-        (
-            &wrong,
-            Some(node_error.clone()),
-            "the node says: no password yet",
-        ),
+        (&wrong, Some(node_error.clone()), "the node says: no password yet"),
     ] {
         puller.configure(before);
         send.send(then).unwrap();
-        puller.refuse(
-            &image,
-            if words.contains("node") { 65 } else { 69 },
-            &[words],
-        );
+        puller.refuse(&image, if words.contains("node") { 65 } else { 69 }, &[words]);
         questions.recv().unwrap();
     }
     // Nothing that the node could mend, and nothing to mend.

@@ -11,9 +11,7 @@ fn privileged_a_client_certificate_opens_a_registry_that_wants_one() {
     let (scratch, authority) = (&site.scratch, &site.authority);
     let clients = Authority::new("clients").unwrap();
     let names = &["localhost"][..];
-    let registry = site
-        .registry
-        .with_client_certificates(scratch, authority, names, &clients);
+    let registry = site.registry.with_client_certificates(scratch, authority, names, &clients);
     let registry = registry.unwrap();
     let host = format!("localhost:{}", registry.port());
     let image = format!("{host}/team/app@{}", site.layout.manifest);

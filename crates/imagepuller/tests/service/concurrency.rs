@@ -19,17 +19,10 @@ fn privileged_a_bundle_takes_one_image() {
     let document = directory.path().join("imagepuller.toml");
     fs::write(&document, site.document("localhost")).unwrap();
     let store = Arc::new(Store::open(&directory.path().join("store")).unwrap());
-    let puller = Arc::new(InProcess::new(
-        store,
-        documents(document),
-        Options::default(),
-    ));
+    let puller = Arc::new(InProcess::new(store, documents(document), Options::default()));
     let image = site.image();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(4)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     for round in 0..20 {
         let bundle = directory.path().join(round.to_string());
         let path = bundle.to_str().unwrap();
@@ -37,10 +30,7 @@ fn privileged_a_bundle_takes_one_image() {
             runtime.block_on(join_all([(); 8].map(|()| puller.pull(&image, path, LIMIT))));
         let rootfs = bundle.join("rootfs");
         let points = mount_points();
-        let count = points
-            .iter()
-            .filter(|point| **point == rootfs.to_string_lossy())
-            .count();
+        let count = points.iter().filter(|point| **point == rootfs.to_string_lossy()).count();
         for _ in 0..count {
             unmount(&rootfs, UnmountFlags::DETACH).unwrap();
         }

@@ -19,10 +19,7 @@ fn agent(directory: &Path, event_log: EventLog) -> AttestationAgent {
 }
 
 fn loaded(document: &str) -> String {
-    let record = Document::parse(document.as_bytes())
-        .unwrap()
-        .document
-        .record();
+    let record = Document::parse(document.as_bytes()).unwrap().document.record();
     format!(r#"kata-configdev LoadDocument {{"document":"{record}"}}"#)
 }
 
@@ -116,35 +113,15 @@ fn privileged_the_owner_says_whether_a_pull_must_be_in_the_log() {
     let required = "event-log = \"required\", and the guest has no event log";
     let failed = "aa.sock answered with ttrpc status 13: the attestation agent's own log says why";
     for (at, (setting, event_log, refused)) in [
-        (
-            "required",
-            None,
-            Some((65, [required, "nobody listens at its socket"])),
-        ),
-        (
-            "required",
-            Some(EventLog::Off),
-            Some((65, [required, "leave the event log off"])),
-        ),
-        (
-            "required",
-            Some(EventLog::Unsupported),
-            Some((65, [required, "no register for it"])),
-        ),
-        (
-            "required",
-            Some(EventLog::Broken),
-            Some((69, [failed, "nothing is mounted"])),
-        ),
+        ("required", None, Some((65, [required, "nobody listens at its socket"]))),
+        ("required", Some(EventLog::Off), Some((65, [required, "leave the event log off"]))),
+        ("required", Some(EventLog::Unsupported), Some((65, [required, "no register for it"]))),
+        ("required", Some(EventLog::Broken), Some((69, [failed, "nothing is mounted"]))),
         ("required", Some(EventLog::Kept), None),
         ("if-there", None, None),
         ("if-there", Some(EventLog::Off), None),
         ("if-there", Some(EventLog::Unsupported), None),
-        (
-            "if-there",
-            Some(EventLog::Broken),
-            Some((69, [failed, "nothing is mounted"])),
-        ),
+        ("if-there", Some(EventLog::Broken), Some((69, [failed, "nothing is mounted"]))),
         ("never", Some(EventLog::Broken), None),
         ("never", Some(EventLog::Kept), None),
     ]

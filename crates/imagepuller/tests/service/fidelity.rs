@@ -32,11 +32,8 @@ impl Drop for Mounted<'_> {
 /// The layers of the image, bottom first, as we are to unpack them or as `umoci` is.
 fn layers(trees: &Path, is_for_umoci: bool) -> Vec<Layer> {
     // It calls the type of this entry unknown.
-    let names = if is_for_umoci {
-        torture::names()
-    } else {
-        torture::with_global_header(torture::names())
-    };
+    let names =
+        if is_for_umoci { torture::names() } else { torture::with_global_header(torture::names()) };
     let mut layers = vec![
         Layer::plain(torture::numbers()),
         Layer::gzip(names, 5000),
@@ -66,9 +63,7 @@ fn compare(site: &Site, directory: &Path) {
     let layout = scratch.join("torture");
     // What is a SHA-512 to us is a SHA-256 to umoci.
     let manifest = image::write(&layout, &layers(&trees, false), true);
-    site.registry
-        .push(&site.scratch, &layout, "torture")
-        .unwrap();
+    site.registry.push(&site.scratch, &layout, "torture").unwrap();
     let layout = scratch.join("torture-for-umoci");
     image::write(&layout, &layers(&trees, true), false);
 
@@ -107,15 +102,9 @@ fn check(root: &Path, theirs: &Tree, special: &[KnownDifferences]) {
     let differences = differences(&walk(root), theirs);
     let known = known::all_with(special);
     let unknown: Vec<_> = differences.difference(&known).collect();
-    assert!(
-        unknown.is_empty(),
-        "{root:?} differs from umoci's: {unknown:#?}"
-    );
+    assert!(unknown.is_empty(), "{root:?} differs from umoci's: {unknown:#?}");
     let gone: Vec<_> = known.difference(&differences).collect();
-    assert!(
-        gone.is_empty(),
-        "{root:?} is not different any more: {gone:#?}"
-    );
+    assert!(gone.is_empty(), "{root:?} is not different any more: {gone:#?}");
     check_holes(root);
 }
 
@@ -127,10 +116,8 @@ fn differences(ours: &Tree, theirs: &Tree) -> BTreeSet<String> {
     let nothing = Seen::new();
     let paths: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
     for path in paths {
-        let (our, their) = (
-            ours.get(path).unwrap_or(&nothing),
-            theirs.get(path).unwrap_or(&nothing),
-        );
+        let (our, their) =
+            (ours.get(path).unwrap_or(&nothing), theirs.get(path).unwrap_or(&nothing));
         let mut properties: BTreeSet<_> = our.keys().chain(their.keys()).collect();
         if our.get("kind") != their.get("kind") {
             // Then nothing else can be compared.

@@ -34,14 +34,8 @@ fn privileged_a_pull_that_cannot_fit_gives_back_what_it_brought() {
     let path = site.scratch.path().join("too-large");
     let too_large = layout::of_archives(&path, layers.into()).unwrap();
     let registry = &site.registry;
-    registry
-        .push(&site.scratch, &too_large.path, "team/large")
-        .unwrap();
-    let too_large = format!(
-        "localhost:{}/team/large@{}",
-        registry.port(),
-        too_large.manifest
-    );
+    registry.push(&site.scratch, &too_large.path, "team/large").unwrap();
+    let too_large = format!("localhost:{}/team/large@{}", registry.port(), too_large.manifest);
 
     let directory = tempfile::tempdir_in(site.scratch.path()).unwrap().keep();
     std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700,size=12m"));
@@ -50,10 +44,7 @@ fn privileged_a_pull_that_cannot_fit_gives_back_what_it_brought() {
     for before in [0, 1] {
         puller.refuse(&too_large, 69, &["the layers need more than there is"]);
         assert_eq!(kept(&puller).len(), before);
-        wait_until(
-            || "waste is left",
-            || names(&puller.store("waste")).is_empty(),
-        );
+        wait_until(|| "waste is left", || names(&puller.store("waste")).is_empty());
         // What an image has that is used stays, also if the one that does not fit has it too.
         puller.pull(&site.image(), &format!("small-{before}"));
         assert_eq!(kept(&puller).len(), 1);
@@ -80,15 +71,9 @@ fn published(layers: Vec<Layer>, script: Script) -> (FaultRegistry, String, Stri
 fn privileged_a_fetch_without_a_caller_gives_way_with_all_that_it_brought() {
     vm_harness::needs_root!();
     let layer = |name: &str, content: &[u8]| Layer::gzip(&[(name, content)]).unwrap();
-    let slowly = Action::Drip {
-        bytes: 256,
-        pause_ms: 100,
-    };
+    let slowly = Action::Drip { bytes: 256, pause_ms: 100 };
     let script = Script::new().always(What::Layer(1), [slowly]);
-    let left = vec![
-        layer("large", &noise(6 << 20, 6)),
-        layer("slow", &noise(1 << 20, 1)),
-    ];
+    let left = vec![layer("large", &noise(6 << 20, 6)), layer("slow", &noise(1 << 20, 1))];
     let (_slow, left, of_left) = published(left, script);
     // Small as it travels, and larger than what the other one leaves.
     let growing = vec![layer("growing", &vec![7; 9 << 20])];
@@ -106,18 +91,12 @@ fn privileged_a_fetch_without_a_caller_gives_way_with_all_that_it_brought() {
     wait_until(|| puller.log(), has_large);
     first.kill().unwrap();
     first.wait().unwrap();
-    wait_until(
-        || puller.log(),
-        || puller.log().contains("the caller hung up"),
-    );
+    wait_until(|| puller.log(), || puller.log().contains("the caller hung up"));
 
     let rootfs = puller.pull(&wanted, "wanted");
     assert!(rootfs.join("growing").exists());
     let log = puller.log();
-    assert!(
-        log.contains("pulls without a caller were ended to make room"),
-        "{log}"
-    );
+    assert!(log.contains("pulls without a caller were ended to make room"), "{log}");
     assert_eq!(names(&puller.store("layers")).len(), 1);
 }
 

@@ -75,10 +75,7 @@ impl Slow {
         let layer_bytes = layer.size;
         let mut content = Content::default();
         let digest = Image::new(vec![layer]).publish(&mut content);
-        let slowly = Action::Drip {
-            bytes: 2048,
-            pause_ms: 20,
-        };
+        let slowly = Action::Drip { bytes: 2048, pause_ms: 20 };
         let script = Script::new().always(What::AnyLayer, [slowly]);
         let (registry, document) = misbehaving(content, script);
         let (port, seen) = wire(registry.address());

@@ -64,10 +64,7 @@ fn privileged_another_name_and_what_the_owner_says_count_for_who_joins() {
     let policy = document(&policy, "");
     let pins = "only-pins = true\n".to_owned();
     for (owner, words) in [
-        (
-            policy,
-            ["the image policy refuses", "no signature was found"],
-        ),
+        (policy, ["the image policy refuses", "no signature was found"]),
         (pins, ["only-pins = true", "[pins]"]),
     ] {
         puller.measure(&owner);
@@ -89,10 +86,7 @@ fn privileged_a_key_is_needed_to_join() {
     let image = encrypt(&scratch, "image", &plain.path, &[&key], Which::All).unwrap();
     let slow = Slow::of(Content::load(&image.path).unwrap(), &image.manifest);
     let written = crate::encrypted::place::written(key.pem().unwrap().as_bytes());
-    let with_key = format!(
-        "{}[decryption-keys]\nkeys = [\"{written}\"]\n",
-        slow.document
-    );
+    let with_key = format!("{}[decryption-keys]\nkeys = [\"{written}\"]\n", slow.document);
     let puller = Puller::start_with(&scratch, &with_key, &[]);
     let first = begin(&slow, &puller);
     puller.configure(&slow.document);

@@ -21,10 +21,7 @@ fn archives() -> Vec<(Vec<u8>, Compression)> {
             let name = format!("layer{number}/d{}/f{file}", file % 20);
             tar = tar.file(&name, format!("{number} {file} ").repeat(file * 4));
         }
-        let tar = tar.hard_link(
-            format!("layer{number}/link"),
-            format!("layer{number}/d1/f1"),
-        );
+        let tar = tar.hard_link(format!("layer{number}/link"), format!("layer{number}/d1/f1"));
         let hidden = format!("layer{}/d1/.wh.f21", number.saturating_sub(1));
         tar.file(&hidden, "").bytes()
     };
@@ -109,10 +106,7 @@ fn privileged_what_a_killed_service_left_is_never_used_and_never_kept() {
         "{rounds} rounds of {whole:?}: {killed_early} killed before the mount, {kept_layers} \
         layers kept of them"
     );
-    assert!(
-        rounds < 10 || killed_early > 0,
-        "every pull was faster than the signal"
-    );
+    assert!(rounds < 10 || killed_early > 0, "every pull was faster than the signal");
     // Directories of containers whose mounts are gone do not pile up for ever.
     let containers = || names(&puller.store("containers"));
     // Another test may have copied our mounts into a namespace of its own, whose end is not announced:

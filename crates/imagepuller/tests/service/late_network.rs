@@ -54,11 +54,7 @@ fn privileged_a_name_server_that_is_known_later_is_asked() {
     let registry = FaultRegistry::start(content, Script::new(), Some(&tls)).unwrap();
     let resolver = scratch.path().join("resolv.conf");
     // Nobody is asked yet: no name server, and that of this machine is none either.
-    fs::write(
-        &resolver,
-        "nameserver 127.53.1.1\noptions timeout:1 attempts:1\n",
-    )
-    .unwrap();
+    fs::write(&resolver, "nameserver 127.53.1.1\noptions timeout:1 attempts:1\n").unwrap();
     let roots = authority.certificate();
     let document = format!("[registries.\"{HOST}\"]\nca-certs = \"\"\"\n{roots}\"\"\"\n");
     let puller = Puller::start_with_resolver(&scratch, &document, &resolver);
@@ -89,10 +85,7 @@ impl Silent {
         let soon = Duration::from_millis(200);
         let connect = || TcpStream::connect_timeout(&address, soon).ok();
         let queued = std::iter::from_fn(connect).take(100).collect();
-        Self {
-            listener,
-            _queued: queued,
-        }
+        Self { listener, _queued: queued }
     }
 }
 

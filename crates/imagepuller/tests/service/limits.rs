@@ -27,9 +27,7 @@ fn stalling(layers: usize, bytes: usize) -> (FaultRegistry, String, String) {
 fn asked(registry: &FaultRegistry) -> usize {
     let requests = registry.requests();
     let layers = requests.iter();
-    layers
-        .filter(|request| matches!(request.what, What::Layer(_)))
-        .count()
+    layers.filter(|request| matches!(request.what, What::Layer(_))).count()
 }
 
 /// As many large layers as are unpacked, and two besides, are opened.
@@ -61,10 +59,6 @@ fn privileged_attempts_and_stall_timeout_end_a_pull() {
     let puller = Puller::start_with(&scratch, &document, &options);
     let begun = Instant::now();
     puller.refuse(&image, 69, &["stood still for 1 s"]);
-    assert!(
-        begun.elapsed() < Duration::from_secs(25),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     assert_eq!(asked(&registry), 2);
 }

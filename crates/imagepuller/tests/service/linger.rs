@@ -34,19 +34,12 @@ impl Slow {
 
     /// The same with another image.
     pub fn of(content: Content, digest: &str) -> Self {
-        let slowly = Action::Drip {
-            bytes: 2048,
-            pause_ms: 60,
-        };
+        let slowly = Action::Drip { bytes: 2048, pause_ms: 60 };
         let script = Script::new()
             .login(Login::bearer(USER, PASSWORD, "token-of-the-slow"))
             .always(What::Layer(0), [slowly]);
         let (registry, document) = misbehaving(content, script);
-        Self {
-            registry,
-            document,
-            digest: digest.to_string(),
-        }
+        Self { registry, document, digest: digest.to_string() }
     }
 
     pub fn image(&self) -> String {
@@ -97,12 +90,7 @@ fn privileged_an_image_that_takes_three_requests_comes() {
     assert!(refused >= 2, "only {refused} requests were too short");
     // The log was once silent until the end.
     let log = puller.log();
-    for words in [
-        "pull begins",
-        "pull goes on",
-        "the caller's time is over",
-        "fetched",
-    ] {
+    for words in ["pull begins", "pull goes on", "the caller's time is over", "fetched"] {
         assert!(log.contains(words), "{words:?} is missing in:\n{log}");
     }
     let large = fs::read(puller.rootfs("bundle").join("large")).unwrap();
@@ -121,26 +109,15 @@ fn privileged_bytes_are_shared_and_permission_is_not() {
     let scratch = Scratch::new().unwrap();
     let mut puller = Puller::start_with(&scratch, &slow.document, &[]);
     let mut first = puller.ask(&slow.image(), "first");
-    let flows = |pulls: &Value| {
-        pulls[0]["receivedBytes"]
-            .as_u64()
-            .is_some_and(|bytes| bytes > 0)
-    };
+    let flows = |pulls: &Value| pulls[0]["receivedBytes"].as_u64().is_some_and(|bytes| bytes > 0);
     wait_until(|| puller.log(), || flows(&status(&puller)));
     let pull = &status(&puller)[0];
-    assert_eq!(
-        (&pull["image"], &pull["layers"]),
-        (&slow.image().into(), &2.into())
-    );
+    assert_eq!((&pull["image"], &pull["layers"]), (&slow.image().into(), &2.into()));
     assert_eq!(pull["hasCaller"], true, "{pull}");
     first.kill().unwrap();
     first.wait().unwrap();
     wait_until(|| puller.log(), || status(&puller)[0]["hasCaller"] == false);
-    assert!(
-        puller.log().contains("the caller hung up"),
-        "{}",
-        puller.log()
-    );
+    assert!(puller.log().contains("the caller hung up"), "{}", puller.log());
 
     // Another password gets nothing; `joined.rs` has what else does not.
     puller.configure(&slow.document.replace(PASSWORD, "another"));
@@ -154,10 +131,7 @@ fn privileged_bytes_are_shared_and_permission_is_not() {
     let rootfs = puller.pull(&slow.image(), "third");
     assert!(rootfs.join("large").exists());
     assert_eq!(slow.asked_for(0), 1, "the first one's transfer was joined");
-    wait_until(
-        || status(&puller),
-        || status(&puller) == Value::Array(Vec::new()),
-    );
+    wait_until(|| status(&puller), || status(&puller) == Value::Array(Vec::new()));
     assert!(puller.terminate().success());
 }
 
@@ -167,14 +141,7 @@ fn privileged_a_fetch_without_a_caller_ends_in_time() {
     vm_harness::needs_root!();
     let slow = Slow::start();
     let scratch = Scratch::new().unwrap();
-    let options = [
-        "--linger",
-        "1",
-        "--log-format",
-        "json",
-        "--log-level",
-        "debug",
-    ];
+    let options = ["--linger", "1", "--log-format", "json", "--log-level", "debug"];
     let mut puller = Puller::start_with(&scratch, &slow.document, &options);
     let mut first = puller.ask(&slow.image(), "first");
     let is_begun = || slow.asked_for(0) == 1 && slow.asked_for(1) == 1;
@@ -184,10 +151,7 @@ fn privileged_a_fetch_without_a_caller_ends_in_time() {
     puller.wait_for_unfinished();
     for line in puller.log().lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        assert!(
-            line["message"].is_string() && line["level"].is_string(),
-            "{line}"
-        );
+        assert!(line["message"].is_string() && line["level"].is_string(), "{line}");
     }
     let layers = names(&puller.store("layers"));
     assert!(layers.len() < 2, "{layers:?}");

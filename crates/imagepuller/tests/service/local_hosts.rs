@@ -93,12 +93,7 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
     let sent = |name, (image, owner): &(String, String)| Row {
         owner: owner.clone(),
         beside: beside(&literal),
-        ..row(
-            name,
-            String::new(),
-            image.clone(),
-            entry(&literal, "anonymous = true"),
-        )
+        ..row(name, String::new(), image.clone(), entry(&literal, "anonymous = true"))
     };
     vec![
         registry("registry", literal.clone()),
@@ -114,22 +109,10 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
         mirror("mirror", &literal),
         mirror("mirror by name", &format!("localhost:{port}")),
         proxy("proxy", "HTTPS_PROXY", format!("http://{literal}")),
-        proxy(
-            "proxy by name",
-            "HTTPS_PROXY",
-            format!("http://localhost:{port}"),
-        ),
-        proxy(
-            "proxy over TLS",
-            "https_proxy",
-            format!("https://localhost:{port}"),
-        ),
+        proxy("proxy by name", "HTTPS_PROXY", format!("http://localhost:{port}")),
+        proxy("proxy over TLS", "https_proxy", format!("https://localhost:{port}")),
         proxy("SOCKS proxy", "HTTPS_PROXY", format!("socks5://{literal}")),
-        proxy(
-            "SOCKS proxy by name",
-            "HTTPS_PROXY",
-            format!("socks5://localhost:{port}"),
-        ),
+        proxy("SOCKS proxy by name", "HTTPS_PROXY", format!("socks5://localhost:{port}")),
         sent("token realm", &realm),
         sent("redirect", &redirect),
     ]
@@ -146,10 +129,7 @@ fn privileged_no_connection_to_this_machine_that_the_owner_does_not_name() {
     let challenge = format!("WWW-Authenticate: Bearer realm=\"{to}/token\"\r\n");
     let elsewhere = [
         Server::always(head("401 Unauthorized", &challenge)),
-        Server::always(head(
-            "307 Temporary Redirect",
-            &format!("Location: {to}/x\r\n"),
-        )),
+        Server::always(head("307 Temporary Redirect", &format!("Location: {to}/x\r\n"))),
     ];
     let puller = Puller::start(&scratch, None);
     let measured = |text: &str| fs::write(puller.document().with_file_name("measured.toml"), text);
@@ -214,14 +194,7 @@ fn privileged_a_name_that_is_looked_up_as_this_machine_is_not_asked() {
     assert_eq!(server.connections(), 0, "the owner named the port of HTTPS");
     let (name, _) = image.split_once('/').unwrap();
     measured(&entry(name, "anonymous = true")).unwrap();
-    let output = puller
-        .client(&image, "named")
-        .args(["--timeout", "5"])
-        .output();
+    let output = puller.client(&image, "named").args(["--timeout", "5"]).output();
     let error = output.unwrap().stderr;
-    assert!(
-        server.connections() > 0,
-        "{}",
-        String::from_utf8_lossy(&error)
-    );
+    assert!(server.connections() > 0, "{}", String::from_utf8_lossy(&error));
 }

@@ -19,19 +19,13 @@ fn layer(number: usize) -> (Vec<u8>, Compression) {
     for file in 0..60 {
         tar = tar.file(format!("l{number}/f{file}"), "x".repeat(file * 100));
     }
-    let kind = if number.is_multiple_of(2) {
-        Compression::Gzip
-    } else {
-        Compression::Zstd
-    };
+    let kind = if number.is_multiple_of(2) { Compression::Gzip } else { Compression::Zstd };
     (tar.bytes(), kind)
 }
 
 /// Which layers an image has, bottom first.
 fn layers_of(image: usize) -> Vec<usize> {
-    (0..4)
-        .map(|at| (image * 3 + at * (1 + image % 3)) % LAYERS)
-        .collect()
+    (0..4).map(|at| (image * 3 + at * (1 + image % 3)) % LAYERS).collect()
 }
 
 fn image(path: &Path, number: usize) -> Layout {
@@ -63,11 +57,7 @@ fn privileged_fifty_pulls_of_overlapping_images_fetch_each_layer_once() {
     for (pull, request) in requests {
         let output = request.wait_with_output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "pull {pull}: {error}\n{}",
-            puller.log()
-        );
+        assert!(output.status.success(), "pull {pull}: {error}\n{}", puller.log());
         let rootfs = puller.rootfs(&format!("b{pull}"));
         let layers = layers_of(pull % IMAGES);
         let uppermost = fs::read_to_string(rootfs.join("uppermost")).unwrap();

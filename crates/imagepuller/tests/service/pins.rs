@@ -35,10 +35,7 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
     assert_ne!(other.manifest, pinned);
     let [of_pinned, of_other] = [&pinned, &other.manifest].map(|it| format!("{name}@{it}"));
 
-    let before = site
-        .registry
-        .statuses("GET /v2/team/app/manifests/1 ")
-        .len();
+    let before = site.registry.statuses("GET /v2/team/app/manifests/1 ").len();
     puller.refuse(&tag, 65, &["no digest", &format!("[pins] \"{tag}\" = ")]);
     measured(&format!("[pins]\n\"{tag}\" = \"{pinned}\"\n"));
     for (bundle, image) in [("tag", &tag), ("both", &format!("{tag}@{pinned}"))] {
@@ -49,20 +46,11 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
     let asked = site.registry.statuses("GET /v2/team/app/manifests/1 ");
     assert_eq!(asked.len(), before, "what is under the tag does not matter");
     // As it was asked for, with the manifest that runs.
-    let record = Document::parse(document.as_bytes())
-        .unwrap()
-        .document
-        .record();
+    let record = Document::parse(document.as_bytes()).unwrap().document.record();
     let log = agent.log();
-    assert_eq!(
-        log[0],
-        format!(r#"kata-configdev LoadDocument {{"document":"{record}"}}"#)
-    );
+    assert_eq!(log[0], format!(r#"kata-configdev LoadDocument {{"document":"{record}"}}"#));
     let domain = "github.com/confidential-containers PullImage";
-    assert_eq!(
-        log[1],
-        format!(r#"{domain} {{"image":"{tag}", "digest":"{pinned}"}}"#)
-    );
+    assert_eq!(log[1], format!(r#"{domain} {{"image":"{tag}", "digest":"{pinned}"}}"#));
 
     let names = ["pins", &tag, &pinned, &other.manifest];
     puller.refuse(&format!("{tag}@{}", other.manifest), 65, &names);
@@ -70,9 +58,7 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
     // Without `only-pins` the host can drop the tag.
     puller.pull(&of_other, "dropped");
 
-    measured(&format!(
-        "only-pins = true\n[pins]\n\"{tag}\" = \"{pinned}\"\n"
-    ));
+    measured(&format!("only-pins = true\n[pins]\n\"{tag}\" = \"{pinned}\"\n"));
     assert_eq!(pull(&tag, "only"), pinned);
     puller.pull(&of_pinned, "only-digest");
     // It is in the store by now, which is no way around.
@@ -96,9 +82,5 @@ fn privileged_a_tag_is_what_the_owner_pinned_whatever_the_registry_has_under_it(
     puller.refuse(&tag, 65, &["measured.toml", "line 2", "hexadecimal digits"]);
     measured("");
     puller.configure(&format!("only-pins = false\n{document}"));
-    puller.refuse(
-        &of_pinned,
-        65,
-        &["only-pins: belongs in the measured document"],
-    );
+    puller.refuse(&of_pinned, 65, &["only-pins: belongs in the measured document"]);
 }

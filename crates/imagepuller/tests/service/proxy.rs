@@ -22,17 +22,11 @@ fn privileged_the_proxy_of_the_document_is_used() {
     let name = |environment: &str| puller.measure(&format!("[extra-env]\n{environment}\n"));
     puller.refuse(&image, 69, &["cannot reach registry.corp:"]);
 
-    name(&format!(
-        "HTTPS_PROXY = \"http://proxyuser:wrong@127.0.0.1:{port}\""
-    ));
+    name(&format!("HTTPS_PROXY = \"http://proxyuser:wrong@127.0.0.1:{port}\""));
     puller.refuse(
         &image,
         69,
-        &[
-            "cannot reach registry.corp:",
-            "through the proxy",
-            "of [extra-env]",
-        ],
+        &["cannot reach registry.corp:", "through the proxy", "of [extra-env]"],
     );
     assert!(!puller.log().contains("proxyuser:wrong"));
 

@@ -121,17 +121,9 @@ fn privileged_what_the_store_has_is_not_read_ahead() {
 #[test]
 fn privileged_a_pull_goes_by_its_own_registry() {
     vm_harness::needs_root!();
-    for lie in [
-        Action::Body(Bytes::Flipped),
-        Action::Cut {
-            at: Point::Body(100),
-            how: End::Stall,
-        },
-    ] {
-        let silent = Action::Cut {
-            at: Point::Answer,
-            how: End::Stall,
-        };
+    for lie in [Action::Body(Bytes::Flipped), Action::Cut { at: Point::Body(100), how: End::Stall }]
+    {
+        let silent = Action::Cut { at: Point::Answer, how: End::Stall };
         let script = Script::new().always(What::AnyLayer, [lie]);
         let bad = Place::start(&[2000; 3], script.always(What::Config, [silent]));
         // The same blobs.

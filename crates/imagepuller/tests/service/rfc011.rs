@@ -36,21 +36,13 @@ impl Network {
         let image = Image::new(vec![layer]);
         let mut content = Content::default();
         let manifest = image.publish(&mut content);
-        Self {
-            scratch: Scratch::new().unwrap(),
-            content,
-            manifest,
-        }
+        Self { scratch: Scratch::new().unwrap(), content, manifest }
     }
 
     /// A registry of that name, which wants the password if there is a login.
     fn registry(&self, name: &str, authority: &Authority, login: bool) -> FaultRegistry {
         let identity = authority.sign(&[name]).unwrap();
-        let tls = Tls {
-            identity: &identity,
-            name,
-            http: Http::One,
-        };
+        let tls = Tls { identity: &identity, name, http: Http::One };
         let mut script = Script::new();
         if login {
             script = script.login(Login::basic(USER, PASSWORD));
@@ -98,9 +90,7 @@ fn assert_refused(output: &Output, words: &[&str]) {
 fn has_credentials(registry: &FaultRegistry) -> bool {
     let requests = registry.requests();
     assert!(!requests.is_empty());
-    requests
-        .iter()
-        .any(|request| request.header("authorization").is_some())
+    requests.iter().any(|request| request.header("authorization").is_some())
 }
 
 fn auth() -> String {
@@ -142,10 +132,7 @@ fn privileged_example_1_a_private_ca_and_a_proxy() {
     assert_pulled(&network.pull(&document, "quay.io", &quay));
     assert!(!has_credentials(&quay));
     let asked = plain_proxy.asked().join("\n");
-    assert!(
-        asked.contains("ghcr.io") && asked.contains("quay.io"),
-        "{asked}"
-    );
+    assert!(asked.contains("ghcr.io") && asked.contains("quay.io"), "{asked}");
     assert!(!asked.contains("registry.corp"), "{asked}");
 }
 
@@ -175,10 +162,7 @@ fn privileged_example_2_pinned_roots_and_a_forbidden_rest() {
     assert!(impostor.requests().is_empty());
     let other = network.registry("quay.io", &one, false);
     let refused = network.pull(&document, "quay.io", &other);
-    assert_refused(
-        &refused,
-        &["quay.io", "is forbidden", "holds no certificate"],
-    );
+    assert_refused(&refused, &["quay.io", "is forbidden", "holds no certificate"]);
     assert_eq!(other.connections(), 0);
 }
 
@@ -190,10 +174,8 @@ fn privileged_example_3_plain_http_in_the_cluster() {
     let web = Authority::new("web").unwrap();
     let example = "[registries.\"registry.default.svc.cluster.local.\"]\n\
         insecure-skip-verify = true\n";
-    let document = format!(
-        "{example}[registries.\".\"]\nca-certs = '''\n{}'''\n",
-        web.certificate()
-    );
+    let document =
+        format!("{example}[registries.\".\"]\nca-certs = '''\n{}'''\n", web.certificate());
     let plain = || FaultRegistry::start(network.content.clone(), Script::new(), None).unwrap();
     let registry = plain();
     let name = "registry.default.svc.cluster.local";
@@ -244,10 +226,7 @@ fn privileged_example_4_an_empty_document() {
     assert_refused(&refused, &["is not trusted", "the web's public roots"]);
     assert!(quay.requests().is_empty());
     // With the test's authority in the place of the web's, it is pulled, anonymously.
-    let document = format!(
-        "[registries.\".\"]\nca-certs = '''\n{}'''\n",
-        web.certificate()
-    );
+    let document = format!("[registries.\".\"]\nca-certs = '''\n{}'''\n", web.certificate());
     assert_pulled(&network.pull(&document, "quay.io", &quay));
     assert!(!has_credentials(&quay));
 }

@@ -35,17 +35,11 @@ fn privileged_a_pull_is_followed_to_its_end() {
     let puller = Puller::start_with(&scratch, &slow.document, &["--linger", "60"]);
     assert_eq!(text(&puller), "no pull is under way\n");
     let mut first = puller.ask(&slow.image(), "first");
-    wait_until(
-        || puller.log(),
-        || slow.asked_for(0) == 1 && slow.asked_for(1) == 1,
-    );
+    wait_until(|| puller.log(), || slow.asked_for(0) == 1 && slow.asked_for(1) == 1);
     let follow = |name: &str, more: &[&str]| {
         let path = scratch.path().join(name);
         let mut command = shown(&puller, &[&["--follow"], more].concat());
-        let process = command
-            .stdout(File::create(&path).unwrap())
-            .spawn()
-            .unwrap();
+        let process = command.stdout(File::create(&path).unwrap()).spawn().unwrap();
         (process, path)
     };
     let ((mut lines, path), (mut objects, json)) =
@@ -61,24 +55,16 @@ fn privileged_a_pull_is_followed_to_its_end() {
 
     first.kill().unwrap();
     first.wait().unwrap();
-    wait_until(
-        || said(&path),
-        || said(&path).contains(", nobody waits for it"),
-    );
+    wait_until(|| said(&path), || said(&path).contains(", nobody waits for it"));
     assert_eq!(lines.wait().unwrap().code(), Some(0));
     assert_eq!(objects.wait().unwrap().code(), Some(0));
     let text = said(&path);
     let (image, lines) = (slow.image(), text.lines().collect::<Vec<_>>());
-    let end = [
-        format!("{image}: over; the service's log says how"),
-        "no pull is under way".to_owned(),
-    ];
+    let end =
+        [format!("{image}: over; the service's log says how"), "no pull is under way".to_owned()];
     assert_eq!(lines[lines.len() - 2..], end);
     let of_pull = &lines[..lines.len() - 2];
-    assert!(
-        of_pull.iter().all(|line| line.starts_with(&image)),
-        "{text}"
-    );
+    assert!(of_pull.iter().all(|line| line.starts_with(&image)), "{text}");
     let layers = " 1 of 2 layers, ";
     assert!(of_pull.iter().any(|line| line.contains(layers)), "{text}");
     assert!(of_pull.windows(2).all(|pair| pair[0] != pair[1]), "{text}");
@@ -125,10 +111,7 @@ fn privileged_a_layer_that_is_named_twice_counts_once() {
 
     let lines = scratch.path().join("lines");
     let mut follow = shown(&puller, &["--follow"]);
-    let mut follow = follow
-        .stdout(File::create(&lines).unwrap())
-        .spawn()
-        .unwrap();
+    let mut follow = follow.stdout(File::create(&lines).unwrap()).spawn().unwrap();
     let said = || fs::read_to_string(&lines).unwrap();
     wait_until(said, || said().matches(" s, 1 of 2 layers").count() >= 2);
     let over = || said().matches(": over; ").count();
@@ -144,11 +127,7 @@ fn privileged_a_layer_that_is_named_twice_counts_once() {
 #[test]
 fn privileged_what_is_waited_for_is_shown() {
     vm_harness::needs_root!();
-    let busy = Action::Status {
-        code: 503,
-        headers: Vec::new(),
-        body: String::new(),
-    };
+    let busy = Action::Status { code: 503, headers: Vec::new(), body: String::new() };
     let layer = Layer::gzip(&[("a", b"x")]).unwrap();
     let mut content = Content::default();
     let digest = Image::new(vec![layer]).publish(&mut content);
@@ -181,15 +160,9 @@ fn privileged_the_log_has_bytes_time_and_rate_of_each_source() {
     let sizes = layers.each_ref().map(|layer| layer.size);
     let mut content = Content::default();
     let digest = Image::new(layers.into()).publish(&mut content);
-    let gone = Action::Status {
-        code: 404,
-        headers: Vec::new(),
-        body: String::new(),
-    };
+    let gone = Action::Status { code: 404, headers: Vec::new(), body: String::new() };
     let broken = Action::cut(400_000, fault_registry::End::Close);
-    let script = Script::new()
-        .once(What::Layer(1), [broken])
-        .always(What::Layer(1), [gone]);
+    let script = Script::new().once(What::Layer(1), [broken]).always(What::Layer(1), [gone]);
     let (mirror, of_mirror) = misbehaving(content.clone(), script);
     let (registry, of_registry) = misbehaving(content, Script::new());
     let host = |registry: &fault_registry::FaultRegistry| {
@@ -207,9 +180,7 @@ fn privileged_the_log_has_bytes_time_and_rate_of_each_source() {
     let image = format!("{registry}/team/app@{digest}");
     puller.pull(&image, "first");
     let log = puller.log();
-    let lines = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let line = lines.into_iter().find(|line| line["message"] == "fetched");
     let line = line.unwrap_or_else(|| panic!("{log}"));
     assert_eq!(line["image"], *image);
@@ -233,17 +204,10 @@ fn privileged_the_log_has_bytes_time_and_rate_of_each_source() {
 #[test]
 fn privileged_a_log_level_hides_what_is_less_grave() {
     vm_harness::needs_root!();
-    let busy = Action::Status {
-        code: 503,
-        headers: Vec::new(),
-        body: String::new(),
-    };
-    for (level, begins, again) in [
-        ("error", 0, 0..=0),
-        ("warn", 0, 0..=0),
-        ("info", 1, 1..=1),
-        ("debug", 1, 2..=9),
-    ] {
+    let busy = Action::Status { code: 503, headers: Vec::new(), body: String::new() };
+    for (level, begins, again) in
+        [("error", 0, 0..=0), ("warn", 0, 0..=0), ("info", 1, 1..=1), ("debug", 1, 2..=9)]
+    {
         let script = Script::new().times(What::Manifest, 1..=3, [busy.clone()]);
         let mut content = Content::default();
         let layer = Layer::gzip(&[("a", b"x")]).unwrap();
@@ -254,11 +218,7 @@ fn privileged_a_log_level_hides_what_is_less_grave() {
         let scratch = Scratch::new().unwrap();
         let puller = Puller::start_with(&scratch, &document, &["--log-level", level]);
         let port = registry.address().port();
-        puller.refuse(
-            &format!("localhost:{port}/team/app@{digest}"),
-            65,
-            &["not the blob"],
-        );
+        puller.refuse(&format!("localhost:{port}/team/app@{digest}"), 65, &["not the blob"]);
         let log = puller.log();
         let count = |words: &str| log.matches(words).count();
         assert_eq!(count("pull begins"), begins, "{level}:\n{log}");

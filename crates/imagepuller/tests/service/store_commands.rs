@@ -76,15 +76,7 @@ fn privileged_layers_are_shown_and_removed() {
         let layer = std::fs::File::open(puller.store("layers").join(name)).unwrap();
         layer.set_modified(future).unwrap();
     }
-    let old = [
-        "gc",
-        "--dry-run",
-        "--json",
-        "--unused-for",
-        "3600",
-        "--store",
-        store,
-    ];
+    let old = ["gc", "--dry-run", "--json", "--unused-for", "3600", "--store", store];
     let is_unused = || json(&old).as_array().unwrap().len() == count;
     wait_until(|| "a mount that is gone is still a user", is_unused);
     let text = String::from_utf8(run(&["gc", "--store", store]).stdout).unwrap();
@@ -105,11 +97,7 @@ fn a_store_that_is_not_there_is_not_made() {
     }
     let output = run(&["gc", "--socket", "/nonexistent/socket"]);
     assert_eq!(output.status.code(), Some(69));
-    for wrong in [
-        &["gc"][..],
-        &["gc", "--store", "/a", "--socket", "/b"],
-        &["list"],
-    ] {
+    for wrong in [&["gc"][..], &["gc", "--store", "/a", "--socket", "/b"], &["list"]] {
         assert_eq!(run(wrong).status.code(), Some(64), "{wrong:?}");
     }
 }

@@ -110,16 +110,8 @@ fn privileged_a_damaged_document_is_fetched_again() {
     let manifest = images.join(name).join(name);
     let right = fs::read(&manifest).unwrap();
     let longer = [&right[..], b" "].concat();
-    let changed = String::from_utf8(right.clone())
-        .unwrap()
-        .replace("sha256:", "sha256;");
-    for damaged in [
-        &b""[..],
-        &right[1..],
-        &longer,
-        changed.as_bytes(),
-        &[b'x'; 5 << 20],
-    ] {
+    let changed = String::from_utf8(right.clone()).unwrap().replace("sha256:", "sha256;");
+    for damaged in [&b""[..], &right[1..], &longer, changed.as_bytes(), &[b'x'; 5 << 20]] {
         fs::write(&manifest, damaged).unwrap();
         assert!(walk(&puller.pull(&image, "damaged")) == first);
         assert!(fs::read(&manifest).unwrap() == right, "it was kept again");

@@ -66,12 +66,11 @@ fn privileged_the_digest_under_a_tag_is_not_told() {
     let site = Site::start();
     let foreign = "the answer of another server";
     let hash = Unverified::new(foreign.into()).name_by_content().0;
-    let server = Server::start(None, move |request| {
-        match request.target.contains("/manifests/1?") {
+    let server =
+        Server::start(None, move |request| match request.target.contains("/manifests/1?") {
             true => ok(foreign),
             false => reply("404 Not Found", "", ""),
-        }
-    });
+        });
     let config = format!(
         "[registries.\"registry.test\"]\nmirror = \"http://localhost:{}\"\nplain-http = true\n",
         server.port

@@ -55,9 +55,8 @@ pub fn signal(process: &Child, signal: Signal) {
 /// The names in a directory, in order.
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -108,19 +107,12 @@ impl Site {
         let names = ["localhost", "registry.corp"];
         let registry = Registry::start(&scratch, &authority, &names, USER, PASSWORD).unwrap();
         let layout = make(&scratch.path().join("layout"));
-        Self {
-            scratch,
-            authority,
-            registry,
-            layout,
-        }
+        Self { scratch, authority, registry, layout }
     }
 
     pub fn push(&self, image: &Layout) {
         let registry = &self.registry;
-        registry
-            .push(&self.scratch, &image.path, "team/app")
-            .unwrap();
+        registry.push(&self.scratch, &image.path, "team/app").unwrap();
     }
 
     pub fn image(&self) -> String {
@@ -174,10 +166,7 @@ pub fn with_local_hosts(measured: &str, further: Option<u16>) -> String {
 
 /// The host's document for the library, which takes the caller's word for the same.
 pub fn documents(configuration: impl Into<PathBuf>) -> Documents {
-    Documents {
-        any_address: true,
-        ..Documents::of(configuration)
-    }
+    Documents { any_address: true, ..Documents::of(configuration) }
 }
 
 /// A file system in memory, unmounted when dropped.
@@ -186,14 +175,7 @@ pub struct Tmpfs(PathBuf);
 impl Tmpfs {
     pub fn mount(directory: PathBuf, options: &std::ffi::CStr) -> Self {
         fs::create_dir_all(&directory).unwrap();
-        mount(
-            "tmpfs",
-            &directory,
-            "tmpfs",
-            MountFlags::empty(),
-            Some(options),
-        )
-        .unwrap();
+        mount("tmpfs", &directory, "tmpfs", MountFlags::empty(), Some(options)).unwrap();
         Self(directory)
     }
 }
@@ -359,9 +341,7 @@ impl Puller {
             return;
         };
         let host = image.split('/').next().unwrap_or_default();
-        let port = host
-            .rsplit_once(':')
-            .and_then(|(_, port)| port.parse().ok());
+        let port = host.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let renewed = with_local_hosts(&measured, port);
         if renewed != measured {
             self.write_measured(&renewed);
@@ -389,21 +369,14 @@ impl Puller {
     pub fn client(&self, image: &str, bundle: &str) -> Command {
         self.renew_leave(image);
         let mut client = imagepuller(["request", "--socket"]);
-        client
-            .arg(self.socket())
-            .arg(image)
-            .arg(self.directory.join(bundle));
+        client.arg(self.socket()).arg(image).arg(self.directory.join(bundle));
         client
     }
 
     /// The same, started, with nobody to read what it says.
     pub fn ask(&self, image: &str, bundle: &str) -> Child {
         let mut client = self.client(image, bundle);
-        client
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap()
+        client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     /// Asks for an image.
@@ -472,10 +445,7 @@ fn serve(directory: &Path, more: &[&str]) -> Child {
 
 fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {
     let path = |name: &str| directory.join(name).display().to_string();
-    let log = fs::File::options()
-        .create(true)
-        .append(true)
-        .open(path("log"));
+    let log = fs::File::options().create(true).append(true).open(path("log"));
     if !Path::new(&path("measured.toml")).exists() {
         fs::write(path("measured.toml"), with_local_hosts("", None)).unwrap();
     }

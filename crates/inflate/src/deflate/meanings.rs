@@ -3,9 +3,8 @@
 use crate::huffman::{Entry, MAX_SYMBOLS};
 
 /// In which order the lengths of the code for lengths come.
-pub(super) const LENGTHS_ORDER: [usize; 19] = [
-    16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
-];
+pub(super) const LENGTHS_ORDER: [usize; 19] =
+    [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 /// The symbols of the code for lengths: fifteen lengths, and three repetitions.
 pub(super) const LENGTHS: [Entry; 19] = {

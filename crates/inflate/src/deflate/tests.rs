@@ -125,10 +125,7 @@ fn broken_streams_are_refused_with_the_rule() {
         (&[(0b101, 3), (30, 5), (0, 5), (0, 4)], "too many codes"),
         (&[(0b101, 3), (0, 5), (30, 5), (0, 4)], "too many codes"),
         (&[(0b101, 3), (0, 5), (0, 5), (0, 4), (0, 12)], "incomplete"),
-        (
-            &[(0b101, 3), (0, 5), (0, 5), (0, 4), (0o1111, 12)],
-            "more symbols",
-        ),
+        (&[(0b101, 3), (0, 5), (0, 5), (0, 4), (0o1111, 12)], "more symbols"),
         (
             // Lengths 16 and 17 have codes of one bit: "repeat the last length" comes first.
             &[(0b101, 3), (0, 5), (0, 5), (0, 4), (0o0011, 12), (0, 3)],
@@ -151,10 +148,7 @@ fn broken_streams_are_refused_with_the_rule() {
         (&[fixed, (0b0110_0011, 8)], "unknown"),
         (&[fixed, (0b100_0000, 7), (0, 5)], "too far"),
         // The distance 30 after a byte.
-        (
-            &[fixed, (0b0000_1100, 8), (0b100_0000, 7), (0b01111, 5)],
-            "too far",
-        ),
+        (&[fixed, (0b0000_1100, 8), (0b100_0000, 7), (0b01111, 5)], "too far"),
         (&[fixed], "end of file"),
     ] {
         let mut bytes = stream(bits);

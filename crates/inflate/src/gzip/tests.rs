@@ -16,9 +16,7 @@ fn decode(stream: &[u8]) -> Result<Vec<u8>, String> {
     let (mut decoder, mut plain) = (Gzip::new(stream), Vec::new());
     let mut buffer = vec![0xaa; 2 * HISTORY_BYTES];
     loop {
-        let filled = decoder
-            .fill(&mut buffer)
-            .map_err(|error| error.to_string())?;
+        let filled = decoder.fill(&mut buffer).map_err(|error| error.to_string())?;
         if filled.is_empty() {
             return Ok(plain);
         }
@@ -43,10 +41,7 @@ fn text() -> Vec<u8> {
 #[test]
 fn every_header_and_several_members_are_read() {
     let text = text();
-    let full = GzBuilder::new()
-        .extra(vec![7; 300])
-        .filename("name")
-        .comment("comment");
+    let full = GzBuilder::new().extra(vec![7; 300]).filename("name").comment("comment");
     let stream = [
         member(full, &text),
         member(GzBuilder::new(), b""),
@@ -59,10 +54,7 @@ fn every_header_and_several_members_are_read() {
     let plain = [&text[..], &text[..10], b"checked"].concat();
     assert!(decode(&stream).unwrap() == plain);
     // Every cut is an early end, unless it is one between members.
-    for length in (1..stream.len())
-        .step_by(997)
-        .chain(stream.len() - 40..stream.len())
-    {
+    for length in (1..stream.len()).step_by(997).chain(stream.len() - 40..stream.len()) {
         if let Ok(found) = decode(&stream[..length]) {
             assert!(plain.starts_with(&found) && stream[length..].starts_with(&[0x1f, 0x8b]));
         }

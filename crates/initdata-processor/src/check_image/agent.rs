@@ -72,10 +72,7 @@ impl Check<'_> {
         let (setting, disk) = ("accepted-disk", self.settings.accepted_disk);
         if !agent.looks_for_initdata {
             if disk != AcceptedDisk::Remove {
-                self.warn(
-                    setting,
-                    "this agent looks for no disk; \"remove\" says the same",
-                );
+                self.warn(setting, "this agent looks for no disk; \"remove\" says the same");
             }
         } else if disk != AcceptedDisk::Remove && !has_attestation {
             self.error(

@@ -48,30 +48,15 @@ const UNITS: &[(&str, &str, &str, &str)] = &[
         "|!/run/insecure-cfg/initdata.refused",
         "an agent without the policy starts after a refusal",
     ),
-    (
-        "kata-agent.service",
-        "Wants",
-        "imagepuller.service",
-        "nobody starts the puller",
-    ),
+    ("kata-agent.service", "Wants", "imagepuller.service", "nobody starts the puller"),
     (
         "kata-agent.service",
         "After",
         "imagepuller.service",
         "the agent looks for the puller's socket before it is there",
     ),
-    (
-        "initdata.target",
-        "Requires",
-        PROCESSOR,
-        "the target is reached without a verdict",
-    ),
-    (
-        "initdata.target",
-        "After",
-        PROCESSOR,
-        "the target is reached before the verdict",
-    ),
+    ("initdata.target", "Requires", PROCESSOR, "the target is reached without a verdict"),
+    ("initdata.target", "After", PROCESSOR, "the target is reached before the verdict"),
     (
         "imagepuller.service",
         "After",
@@ -131,10 +116,7 @@ impl Check<'_> {
             let programs = commands.iter().filter_map(|line| line.split(' ').next());
             for program in programs.filter(|path| path.starts_with('/')) {
                 if !self.tree.is_program(program) {
-                    self.error(
-                        name,
-                        format!("it starts {program}, and there is no such program"),
-                    );
+                    self.error(name, format!("it starts {program}, and there is no such program"));
                 }
             }
         }
@@ -162,9 +144,8 @@ impl Check<'_> {
                 agent comes up without a policy",
             );
         }
-        let mut refresh = units
-            .iter()
-            .filter(|(name, _)| name.starts_with("initdata-processor-refresh@"));
+        let mut refresh =
+            units.iter().filter(|(name, _)| name.starts_with("initdata-processor-refresh@"));
         let needs = [
             (
                 self.settings.accepted_disk == AcceptedDisk::Copy
@@ -255,11 +236,7 @@ fn is_ours(name: &str) -> bool {
 
 /// Whether refused initdata is a failure of the unit.
 fn is_strict(processor: &Unit) -> bool {
-    let strict = [
-        "--strict-exit",
-        "--strict-exit=initdata",
-        "--strict-exit=all",
-    ];
+    let strict = ["--strict-exit", "--strict-exit=initdata", "--strict-exit=all"];
     strict.iter().any(|word| processor.says("ExecStart", word))
 }
 
@@ -284,6 +261,5 @@ fn becomes_program(line: &str) -> bool {
 
 /// The lines of a script that are no comments.
 pub fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
+    text.lines().filter(|line| !line.trim_start().starts_with('#'))
 }

@@ -48,13 +48,8 @@ impl Check<'_> {
         let named = pairs.find_map(|pair| matches!(pair[0], "--config" | "-c").then_some(pair[1]));
         // A shell's `-c`, or a path that only the guest knows.
         let named = named.filter(|path| path.starts_with('/'));
-        let is_agent = words
-            .first()
-            .is_some_and(|word| word.ends_with("kata-agent"));
-        match named
-            .or_else(|| self.parameter(PARAMETER))
-            .map(str::to_owned)
-        {
+        let is_agent = words.first().is_some_and(|word| word.ends_with("kata-agent"));
+        match named.or_else(|| self.parameter(PARAMETER)).map(str::to_owned) {
             Some(path) if path == MEASURED => {
                 if is_agent || named.is_none() {
                     self.error(

@@ -12,12 +12,8 @@ const HUB: &str = "usr/local/bin/confidential-data-hub";
 const PARAMETER: &str = "agent.guest_components_procs";
 
 /// What the parameter can be: each starts those before it too.
-const PROCESSES: [&str; 4] = [
-    "none",
-    "attestation-agent",
-    "confidential-data-hub",
-    "api-server-rest",
-];
+const PROCESSES: [&str; 4] =
+    ["none", "attestation-agent", "confidential-data-hub", "api-server-rest"];
 
 impl Check<'_> {
     pub fn hub(&mut self, agent: &Agent, boot: &Boot) {
@@ -47,10 +43,7 @@ impl Check<'_> {
                 SOCKET,
                 "nobody listens there, and the agent asks for images on it; see docs/guest.md",
             ),
-            several => self.error(
-                SOCKET,
-                format!("several listen there: {}", several.join(", ")),
-            ),
+            several => self.error(SOCKET, format!("several listen there: {}", several.join(", "))),
         }
         if let Some(level) = level {
             self.components(level, agent, boot);
@@ -71,10 +64,7 @@ impl Check<'_> {
         }
         let unit = "attestation-agent.service";
         if level >= 1 && matches!(boot, Boot::Units(units) if units.contains_key(unit)) {
-            self.error(
-                PARAMETER,
-                format!("the agent starts one beside {unit}; say none"),
-            );
+            self.error(PARAMETER, format!("the agent starts one beside {unit}; say none"));
         }
         let disk = self.settings.accepted_disk;
         if level >= 1 && (!agent.looks_for_initdata || disk == AcceptedDisk::Remove) {
@@ -92,10 +82,7 @@ impl Check<'_> {
             Processes::Says(value) => value,
             Processes::Unknown => return None,
             Processes::NoFile if self.options.kernel_parameters.is_none() => {
-                self.warn(
-                    PARAMETER,
-                    "not checked; give the guest's --kernel-parameters",
-                );
+                self.warn(PARAMETER, "not checked; give the guest's --kernel-parameters");
                 return None;
             }
             Processes::NoFile => self.parameter(&format!("{PARAMETER}=")).map(str::to_owned),
@@ -107,10 +94,7 @@ impl Check<'_> {
         let level = PROCESSES.iter().position(|known| *known == value);
         if level.is_none() {
             let known = PROCESSES.join(", ");
-            self.error(
-                PARAMETER,
-                format!("unknown value {value}; it is one of {known}"),
-            );
+            self.error(PARAMETER, format!("unknown value {value}; it is one of {known}"));
         }
         level
     }
@@ -122,14 +106,10 @@ fn listens(unit: &Unit) -> bool {
         let words: Vec<&str> = command.split_whitespace().collect();
         let program = words.first().and_then(|word| word.rsplit('/').next());
         let listen = format!("unix:{SOCKET}");
-        let named = words
-            .windows(2)
-            .any(|pair| pair[0] == "--listen" && pair[1] == listen);
+        let named = words.windows(2).any(|pair| pair[0] == "--listen" && pair[1] == listen);
         let is_front = program == Some("imagepuller") && words.get(1) == Some(&"hub");
         let is_hub = program == Some("confidential-data-hub");
-        let moved = words
-            .iter()
-            .any(|word| word.ends_with("/upstream-cdh.toml"));
+        let moved = words.iter().any(|word| word.ends_with("/upstream-cdh.toml"));
         named || (is_front && !words.contains(&"--listen")) || (is_hub && !moved)
     });
     by_command || unit.says("ListenStream", SOCKET)

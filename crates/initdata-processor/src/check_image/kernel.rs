@@ -16,54 +16,19 @@ const OPTIONS: &[Row] = &[
     ("TMPFS", None, Level::Error, "there is no place for results"),
     ("UNIX", None, Level::Error, "nobody can ask for an image"),
     ("SECCOMP_FILTER", None, Level::Error, "initdata is refused"),
-    (
-        "VIRTIO_PCI",
-        Some("virtio_pci"),
-        Level::Error,
-        "no virtio disk is found",
-    ),
-    (
-        "OVERLAY_FS",
-        Some("overlay"),
-        Level::Error,
-        "no image can be mounted",
-    ),
+    ("VIRTIO_PCI", Some("virtio_pci"), Level::Error, "no virtio disk is found"),
+    ("OVERLAY_FS", Some("overlay"), Level::Error, "no image can be mounted"),
     (
         VSOCK,
         Some(VSOCK_MODULE),
         Level::Error,
         "the agent ends, because it cannot listen on vsock, or the host does not reach it",
     ),
-    (
-        "VIRTIO_BLK",
-        Some("virtio_blk"),
-        Level::Warning,
-        "no virtio-blk disk is found",
-    ),
-    (
-        "SCSI_VIRTIO",
-        Some("virtio_scsi"),
-        Level::Warning,
-        "no disk of Kata's Rust runtime is found",
-    ),
-    (
-        "BLK_DEV_SD",
-        Some("sd_mod"),
-        Level::Warning,
-        "no disk of Kata's Rust runtime is found",
-    ),
-    (
-        "TMPFS_XATTR",
-        None,
-        Level::Warning,
-        "files of images lose their attributes",
-    ),
-    (
-        "SECURITY_LANDLOCK",
-        None,
-        Level::Warning,
-        "the programs are less confined",
-    ),
+    ("VIRTIO_BLK", Some("virtio_blk"), Level::Warning, "no virtio-blk disk is found"),
+    ("SCSI_VIRTIO", Some("virtio_scsi"), Level::Warning, "no disk of Kata's Rust runtime is found"),
+    ("BLK_DEV_SD", Some("sd_mod"), Level::Warning, "no disk of Kata's Rust runtime is found"),
+    ("TMPFS_XATTR", None, Level::Warning, "files of images lose their attributes"),
+    ("SECURITY_LANDLOCK", None, Level::Warning, "the programs are less confined"),
 ];
 
 /// What the agent listens on.
@@ -78,19 +43,11 @@ const WAYS: [&[(&str, &str)]; 3] = [
 ];
 
 /// For `accepted-disk = "copy"`.
-const LOOP: Row = (
-    "BLK_DEV_LOOP",
-    Some("loop"),
-    Level::Error,
-    "initdata is refused",
-);
+const LOOP: Row = ("BLK_DEV_LOOP", Some("loop"), Level::Error, "initdata is refused");
 
 /// One of these is needed for evidence.
-const EVIDENCE: [(&str, &str); 3] = [
-    ("SEV_GUEST", "sev-guest"),
-    ("TDX_GUEST_DRIVER", "tdx-guest"),
-    ("TSM_REPORTS", "tsm"),
-];
+const EVIDENCE: [(&str, &str); 3] =
+    [("SEV_GUEST", "sev-guest"), ("TDX_GUEST_DRIVER", "tdx-guest"), ("TSM_REPORTS", "tsm")];
 
 impl Check<'_> {
     pub fn kernel(&mut self, boot: &Boot) -> io::Result<()> {
@@ -141,28 +98,16 @@ impl Check<'_> {
             });
             self.error(
                 "disks",
-                format!(
-                    "the kernel has none of {}: no disk is found",
-                    all.join(", ")
-                ),
+                format!("the kernel has none of {}: no disk is found", all.join(", ")),
             );
         }
-        if !EVIDENCE
-            .iter()
-            .any(|(option, module)| has(option, Some(module)))
-        {
+        if !EVIDENCE.iter().any(|(option, module)| has(option, Some(module))) {
             let all = EVIDENCE.map(|(option, _)| option).join(", ");
-            self.warn(
-                "evidence",
-                format!("the kernel has none of {all}: no TEE is recognised"),
-            );
+            self.warn("evidence", format!("the kernel has none of {all}: no TEE is recognised"));
         }
         let list = self.parameter("lsm=").or(options.get("LSM").copied());
-        let enabled = list.is_some_and(|list| {
-            list.trim_matches('"')
-                .split(',')
-                .any(|lsm| lsm == "landlock")
-        });
+        let enabled =
+            list.is_some_and(|list| list.trim_matches('"').split(',').any(|lsm| lsm == "landlock"));
         if has("SECURITY_LANDLOCK", None) && !enabled {
             self.warn(
                 "CONFIG_LSM",
@@ -204,10 +149,7 @@ impl Check<'_> {
         if let [name] = found.as_slice() {
             return self.text(&format!("boot/{name}"));
         }
-        self.warn(
-            "kernel",
-            "its options are not checked; give --kernel-config FILE",
-        );
+        self.warn("kernel", "its options are not checked; give --kernel-config FILE");
         None
     }
 
@@ -221,10 +163,6 @@ impl Check<'_> {
             .filter_map(|release| self.text(&format!("{folder}/{release}/modules.dep")))
             .collect();
         // `a/b.ko.xz: c/d.ko.xz`, and what lies right in the folder.
-        lists
-            .iter()
-            .flat_map(|list| list.lines())
-            .map(|line| format!("/{line}\n"))
-            .collect()
+        lists.iter().flat_map(|list| list.lines()).map(|line| format!("/{line}\n")).collect()
     }
 }

@@ -68,10 +68,7 @@ impl Tree {
     /// Whether it is a link to `/dev/null`, be that node in the image or not.
     pub fn is_masked(&self, path: &str) -> bool {
         // Without following the last part, which the scope alone would do.
-        let link = self
-            .at(path, OFlags::PATH | OFlags::NOFOLLOW)
-            .ok()
-            .flatten();
+        let link = self.at(path, OFlags::PATH | OFlags::NOFOLLOW).ok().flatten();
         let target = link.and_then(|link| readlinkat(link, "", Vec::new()).ok());
         target.is_some_and(|target| target.to_bytes().ends_with(b"/dev/null"))
     }
@@ -95,10 +92,7 @@ impl Tree {
     /// The names in a directory, sorted; none where there is none.
     pub fn names(&self, path: &str) -> Vec<String> {
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY);
-        let entries = directory
-            .ok()
-            .flatten()
-            .and_then(|file| Dir::new(file).ok());
+        let entries = directory.ok().flatten().and_then(|file| Dir::new(file).ok());
         let names = entries.into_iter().flatten().filter_map(|entry| {
             let name = entry.ok()?.file_name().to_str().ok()?.to_owned();
             (!name.starts_with('.')).then_some(name)

@@ -5,11 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Check;
 
 /// Where units are, the first of a name wins.
-const FOLDERS: [&str; 3] = [
-    "etc/systemd/system",
-    "usr/lib/systemd/system",
-    "lib/systemd/system",
-];
+const FOLDERS: [&str; 3] = ["etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"];
 
 /// What starts another unit.
 const STARTS: [&str; 4] = ["Wants", "Requires", "BindsTo", "Upholds"];
@@ -60,9 +56,7 @@ fn template(name: &str) -> Option<String> {
 fn places(name: &str) -> Vec<String> {
     // An instance has what its template has, unless it says otherwise.
     let names = std::iter::once(name.to_owned()).chain(template(name));
-    names
-        .flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}")))
-        .collect()
+    names.flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}"))).collect()
 }
 
 /// The units that a boot starts, by name.
@@ -133,11 +127,7 @@ impl Check<'_> {
             };
             for key in STARTS {
                 let names = unit.values(key).flat_map(str::split_whitespace);
-                open.extend(
-                    names
-                        .filter(|name| !units.contains_key(*name))
-                        .map(Into::into),
-                );
+                open.extend(names.filter(|name| !units.contains_key(*name)).map(Into::into));
             }
             units.insert(name, unit);
         }

@@ -8,9 +8,7 @@ use super::*;
 /// The agent's own way to ask: one query per request; the answer and what was printed.
 fn ask(engine: &mut Engine, request: &str) -> (Value, String) {
     engine.set_input_json(r#"{"any": "input"}"#).unwrap();
-    let results = engine
-        .eval_query(format!("data.agent_policy.{request}"), false)
-        .unwrap();
+    let results = engine.eval_query(format!("data.agent_policy.{request}"), false).unwrap();
     let prints = engine.take_prints().unwrap().join(" ");
     assert_eq!(results.result.len(), 1, "{request}");
     (results.result[0].expressions[0].value.clone(), prints)
@@ -20,9 +18,7 @@ fn engine(policy: &str, v0: bool) -> Engine {
     let mut engine = Engine::new();
     engine.set_rego_v0(v0);
     engine.set_gather_prints(true);
-    engine
-        .add_policy("policy.rego".into(), policy.into())
-        .unwrap();
+    engine.add_policy("policy.rego".into(), policy.into()).unwrap();
     engine
 }
 
@@ -43,13 +39,9 @@ fn every_request_is_denied_with_the_reason() {
 #[test]
 fn a_request_that_it_does_not_name_is_not_allowed() {
     let mut engine = engine(&policy("reason"), false);
-    let results = engine
-        .eval_query("data.agent_policy.LaterRequest".into(), false)
-        .unwrap();
-    let allowed = results
-        .result
-        .iter()
-        .any(|result| result.expressions[0].value == Value::from(true));
+    let results = engine.eval_query("data.agent_policy.LaterRequest".into(), false).unwrap();
+    let allowed =
+        results.result.iter().any(|result| result.expressions[0].value == Value::from(true));
     assert!(!allowed);
 }
 

@@ -37,11 +37,7 @@ impl<'a> Directories<'a> {
     pub(super) fn open(paths: &'a Paths) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = |path: &Path| openat(CWD, path, flags, Mode::empty());
-        Ok(Self {
-            paths,
-            dev: open(&paths.dev)?,
-            numbers: open(&paths.numbers).ok(),
-        })
+        Ok(Self { paths, dev: open(&paths.dev)?, numbers: open(&paths.numbers).ok() })
     }
 
     fn attribute(&self, name: &str, attribute: &str) -> PathBuf {
@@ -103,11 +99,7 @@ impl<'name> Node<'name> {
             Err(_) if flag(&directories.attribute(name, "hidden")) => return Err(Skipped::Hidden),
             Err(errno) => return Err(Skipped::Open(errno.into())),
         };
-        let node = Self {
-            name,
-            file,
-            is_disk: include_loop && name.starts_with("loop"),
-        };
+        let node = Self { name, file, is_disk: include_loop && name.starts_with("loop") };
         // A character device could do something when it is read.
         if !node.file.is_direct() {
             node.stat(directories)?;
@@ -126,10 +118,9 @@ impl<'name> Node<'name> {
         };
         match is_disk {
             true => Ok(stat),
-            false => Err(Skipped::OtherNode {
-                expected: self.name.to_owned(),
-                found: "none".to_owned(),
-            }),
+            false => {
+                Err(Skipped::OtherNode { expected: self.name.to_owned(), found: "none".to_owned() })
+            }
         }
     }
 

@@ -93,9 +93,7 @@ impl Scan {
         }
         let untold = self.unreadable() - told;
         if untold > 0 {
-            journal.warn(format_args!(
-                "passed over: {untold} more disks that could not be read"
-            ));
+            journal.warn(format_args!("passed over: {untold} more disks that could not be read"));
         }
         for disk in &self.disks {
             journal.detail(format_args!(
@@ -111,21 +109,13 @@ impl Scan {
     ///
     /// [`Error::SeveralDisks`]: with "the first one wins" the host could choose.
     pub fn only(&self, magic: Magic) -> Result<Option<&Disk>, Error> {
-        let found: Vec<&Disk> = self
-            .disks
-            .iter()
-            .filter(|disk| disk.magic == magic)
-            .collect();
+        let found: Vec<&Disk> = self.disks.iter().filter(|disk| disk.magic == magic).collect();
         match found.as_slice() {
             [] => Ok(None),
             [disk] => Ok(Some(disk)),
             several => Err(Error::SeveralDisks {
                 magic,
-                names: several
-                    .iter()
-                    .map(|disk| disk.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                names: several.iter().map(|disk| disk.name.as_str()).collect::<Vec<_>>().join(", "),
             }),
         }
     }

@@ -92,10 +92,6 @@ impl EvidenceError {
         expected: impl Into<String>,
         found: impl Into<String>,
     ) -> Self {
-        Self::Malformed {
-            platform,
-            expected: expected.into(),
-            found: found.into(),
-        }
+        Self::Malformed { platform, expected: expected.into(), found: found.into() }
     }
 }

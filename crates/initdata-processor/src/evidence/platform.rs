@@ -77,20 +77,14 @@ impl Driver {
     /// The driver with this device node.
     #[must_use]
     pub fn device(platform: Platform, node: &Path) -> Self {
-        Self {
-            platform: Some(platform),
-            is_device: true,
-            source: node.display().to_string(),
-        }
+        Self { platform: Some(platform), is_device: true, source: node.display().to_string() }
     }
 
     /// The driver that is the TSM provider `name`.
     #[must_use]
     pub fn provider(name: &str) -> Self {
         Self {
-            platform: Platform::ALL
-                .into_iter()
-                .find(|platform| platform.provider() == name),
+            platform: Platform::ALL.into_iter().find(|platform| platform.provider() == name),
             is_device: false,
             source: format!("the TSM provider {name:?}"),
         }
@@ -122,14 +116,8 @@ pub fn agreed(signs: Signs, drivers: &[Driver]) -> Result<Option<Sign>, Evidence
             });
         }
     };
-    match drivers
-        .iter()
-        .find(|driver| driver.platform != Some(sign.platform))
-    {
-        Some(other) => Err(EvidenceError::OtherDriver {
-            driver: other.clone(),
-            sign,
-        }),
+    match drivers.iter().find(|driver| driver.platform != Some(sign.platform)) {
+        Some(other) => Err(EvidenceError::OtherDriver { driver: other.clone(), sign }),
         None => Ok(Some(sign)),
     }
 }
@@ -144,10 +132,7 @@ mod tests {
             signs
                 .split(' ')
                 .any(|word| word == platform.to_string())
-                .then(|| Sign {
-                    platform,
-                    source: format!("sign-{platform}"),
-                })
+                .then(|| Sign { platform, source: format!("sign-{platform}") })
         };
         let signs = Signs {
             snp: sign(Platform::Snp),
@@ -188,35 +173,20 @@ mod tests {
     #[test]
     fn every_contradiction_names_both_sides() {
         for (signs, drivers, words) in [
-            (
-                "SNP TDX",
-                "",
-                ["sign-SNP tells of SNP", "sign-TDX tells of TDX"],
-            ),
+            ("SNP TDX", "", ["sign-SNP tells of SNP", "sign-TDX tells of TDX"]),
             ("SNP TDX", "/sev-guest", ["sign-SNP", "sign-TDX"]),
-            (
-                "SNP",
-                "/tdx_guest",
-                ["sign-SNP", "/tdx_guest is the driver of TDX"],
-            ),
+            ("SNP", "/tdx_guest", ["sign-SNP", "/tdx_guest is the driver of TDX"]),
             ("SNP", "/sev-guest /tdx_guest", ["sign-SNP", "/tdx_guest"]),
             ("SNP", "tdx_guest", ["sign-SNP", "provider \"tdx_guest\""]),
             ("SNP", "/sev-guest tdx_guest", ["sign-SNP", "\"tdx_guest\""]),
             (
                 "SNP",
                 "/sev-guest arm_cca_guest",
-                [
-                    "sign-SNP",
-                    "\"arm_cca_guest\" is the driver of an unknown platform",
-                ],
+                ["sign-SNP", "\"arm_cca_guest\" is the driver of an unknown platform"],
             ),
             ("TDX", "/sev-guest", ["sign-TDX", "/sev-guest"]),
             ("TDX", "/tdx_guest sev_guest", ["sign-TDX", "\"sev_guest\""]),
-            (
-                "",
-                "/sev-guest",
-                ["/sev-guest is the driver of SNP", "no sign"],
-            ),
+            ("", "/sev-guest", ["/sev-guest is the driver of SNP", "no sign"]),
             ("", "sev_guest", ["\"sev_guest\"", "neither /snp nor"]),
             ("", "/sev-guest /tdx_guest", ["/sev-guest", "/tdx_guest"]),
             ("", "another", ["\"another\"", "in /tdx"]),
@@ -230,14 +200,7 @@ mod tests {
 
     #[test]
     fn only_the_exact_name_is_a_known_provider() {
-        for name in [
-            "",
-            "sev-guest",
-            "SEV_GUEST",
-            "sev_guest ",
-            "sev_guest2",
-            "tdx",
-        ] {
+        for name in ["", "sev-guest", "SEV_GUEST", "sev_guest ", "sev_guest2", "tdx"] {
             assert_eq!(Driver::provider(name).platform, None, "{name}");
         }
     }

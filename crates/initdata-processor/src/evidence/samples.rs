@@ -59,11 +59,8 @@ const SNP_MIDDLE: &[Row] = &[
 
 const SNP_BEFORE_5: &[Row] = &[("reserved", 0x1f8, 168)];
 
-const SNP_5: &[Row] = &[
-    ("LAUNCH_MIT_VECTOR", 0x1f8, 8),
-    ("CURRENT_MIT_VECTOR", 0x200, 8),
-    ("reserved", 0x208, 152),
-];
+const SNP_5: &[Row] =
+    &[("LAUNCH_MIT_VECTOR", 0x1f8, 8), ("CURRENT_MIT_VECTOR", 0x200, 8), ("reserved", 0x208, 152)];
 
 const SNP_END: &[Row] = &[("SIGNATURE", 0x2a0, 512)];
 

@@ -31,20 +31,13 @@ pub struct Signs {
 pub fn all(paths: &Paths) -> Result<Signs, EvidenceError> {
     let snp_place = snp_device(paths);
     let tdx_place = paths.cpuinfo.clone();
-    let snp = exists(&snp_place)?.then(|| Sign {
-        platform: Platform::Snp,
-        source: snp_place.display().to_string(),
-    });
+    let snp = exists(&snp_place)?
+        .then(|| Sign { platform: Platform::Snp, source: snp_place.display().to_string() });
     let tdx = tdx_flag(paths)?.then(|| Sign {
         platform: Platform::Tdx,
         source: format!("the flag tdx_guest in {}", tdx_place.display()),
     });
-    Ok(Signs {
-        snp,
-        tdx,
-        snp_place,
-        tdx_place,
-    })
+    Ok(Signs { snp, tdx, snp_place, tdx_place })
 }
 
 /// The sign of an SNP guest: the platform device that the kernel itself, not the driver, registers
@@ -94,10 +87,7 @@ fn has_tdx_flag(cpuinfo: impl Read) -> io::Result<bool> {
         }
         line.clear();
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidData,
-        "expected a line of flags, found none",
-    ))
+    Err(io::Error::new(io::ErrorKind::InvalidData, "expected a line of flags, found none"))
 }
 
 #[cfg(test)]
@@ -109,18 +99,9 @@ mod tests {
         for (cpuinfo, expected) in [
             ("processor\t: 0\nflags\t\t: fpu vme tdx_guest\n", Some(true)),
             ("flags\t\t: tdx_guest fpu\nbugs\t\t:\n", Some(true)),
-            (
-                "flags\t\t: fpu sev sev_es sev_snp hypervisor\n",
-                Some(false),
-            ),
-            (
-                "flags\t\t: fpu xtdx_guest tdx_guestx tdx_host_platform\n",
-                Some(false),
-            ),
-            (
-                "model name\t: flags: tdx_guest\nflags\t\t: fpu\n",
-                Some(false),
-            ),
+            ("flags\t\t: fpu sev sev_es sev_snp hypervisor\n", Some(false)),
+            ("flags\t\t: fpu xtdx_guest tdx_guestx tdx_host_platform\n", Some(false)),
+            ("model name\t: flags: tdx_guest\nflags\t\t: fpu\n", Some(false)),
             ("vmx flags\t: tdx_guest\nflags\t\t: fpu\n", Some(false)),
             // Nothing that could be an answer.
             ("", None),

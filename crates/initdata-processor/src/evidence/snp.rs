@@ -59,19 +59,11 @@ impl Evidence for Snp {
 pub fn report_in(response: &[u8; RESPONSE_BYTES]) -> Result<&[u8], EvidenceError> {
     let status = u32::from_le_bytes(bytes_at(response, STATUS));
     if status != 0 {
-        return Err(EvidenceError::malformed(
-            "SNP",
-            "status 0",
-            format!("{status:#x}"),
-        ));
+        return Err(EvidenceError::malformed("SNP", "status 0", format!("{status:#x}")));
     }
     let size = u32::from_le_bytes(bytes_at(response, REPORT_SIZE));
     if usize::try_from(size) != Ok(REPORT_BYTES) {
-        return Err(EvidenceError::malformed(
-            "SNP",
-            "1184 bytes",
-            size.to_string(),
-        ));
+        return Err(EvidenceError::malformed("SNP", "1184 bytes", size.to_string()));
     }
     Ok(&response[REPORT..REPORT + REPORT_BYTES])
 }
@@ -90,18 +82,10 @@ pub fn host_data(
         .map_err(|_| EvidenceError::malformed("SNP", "1184 bytes", report.len().to_string()))?;
     let version = u32::from_le_bytes(bytes_at(report, VERSION));
     if version < MIN_VERSION {
-        return Err(EvidenceError::malformed(
-            "SNP",
-            "version 2 or later",
-            version.to_string(),
-        ));
+        return Err(EvidenceError::malformed("SNP", "version 2 or later", version.to_string()));
     }
     if bytes_at::<64, _>(report, REPORT_DATA) != *user_data {
-        return Err(EvidenceError::malformed(
-            "SNP",
-            "the data of our request",
-            "other data",
-        ));
+        return Err(EvidenceError::malformed("SNP", "the data of our request", "other data"));
     }
     Ok(bytes_at(report, HOST_DATA))
 }
@@ -146,13 +130,7 @@ mod tests {
 
     #[test]
     fn old_versions_are_refused() {
-        for (version, good) in [
-            (0, false),
-            (1, false),
-            (2, true),
-            (4, true),
-            (u32::MAX, true),
-        ] {
+        for (version, good) in [(0, false), (1, false), (2, true), (4, true), (u32::MAX, true)] {
             let mut sample = samples::snp_report(2);
             sample.set("VERSION", &version.to_le_bytes());
             assert_eq!(host_data(&sample.bytes, LABEL).is_ok(), good, "{version}");
@@ -187,10 +165,7 @@ mod tests {
             if name == "size 0" {
                 bytes[5] = 0;
             }
-            assert!(
-                matches!(report_in(&bytes), Err(EvidenceError::Malformed { .. })),
-                "{name}"
-            );
+            assert!(matches!(report_in(&bytes), Err(EvidenceError::Malformed { .. })), "{name}");
         }
     }
 }

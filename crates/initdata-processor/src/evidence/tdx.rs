@@ -33,10 +33,7 @@ impl Evidence for Tdx {
     fn field(&self) -> Result<Field, EvidenceError> {
         let device = open_device(&self.device)?;
         let report = tdx_guest::report(&device, LABEL).map_err(EvidenceError::Tdx)?;
-        Ok(Field {
-            name: place::TDX.name,
-            bytes: mr_config_id(&report, LABEL)?.to_vec(),
-        })
+        Ok(Field { name: place::TDX.name, bytes: mr_config_id(&report, LABEL)?.to_vec() })
     }
 }
 
@@ -58,11 +55,7 @@ pub fn mr_config_id(
         ));
     }
     if bytes_at::<64, _>(report, REPORTDATA) != *reportdata {
-        return Err(EvidenceError::malformed(
-            "TDX",
-            "the data of our request",
-            "other data",
-        ));
+        return Err(EvidenceError::malformed("TDX", "the data of our request", "other data"));
     }
     Ok(bytes_at(report, MRCONFIGID))
 }

@@ -59,25 +59,16 @@ fn two_platforms_and_drivers_of_others_are_refused() {
     symlink("/dev/null", paths.dev.join("tdx_guest")).unwrap();
     let error = refusal(&paths);
     assert!(error.contains("platform/sev-guest tells of SNP"), "{error}");
-    assert!(
-        error.contains("dev/tdx_guest is the driver of TDX"),
-        "{error}"
-    );
+    assert!(error.contains("dev/tdx_guest is the driver of TDX"), "{error}");
 
     fs::write(&paths.cpuinfo, "flags\t\t: tdx_guest\n").unwrap();
     let error = refusal(&paths);
     assert!(error.contains("platform/sev-guest tells of SNP"), "{error}");
-    assert!(
-        error.contains("the flag tdx_guest in") && error.contains("tells of TDX"),
-        "{error}"
-    );
+    assert!(error.contains("the flag tdx_guest in") && error.contains("tells of TDX"), "{error}");
 
     let (_root, paths) = machine();
     symlink("/dev/null", paths.dev.join("sev-guest")).unwrap();
-    assert!(matches!(
-        platform(&paths),
-        Err(EvidenceError::NoSign { .. })
-    ));
+    assert!(matches!(platform(&paths), Err(EvidenceError::NoSign { .. })));
 }
 
 #[test]
@@ -86,10 +77,7 @@ fn a_node_that_is_no_device_is_an_error_and_not_an_absent_tee() {
     fs::write(&node, "").unwrap();
     let evidence = platform(&paths).unwrap().unwrap();
     let error = crate::Error::from(evidence.field().unwrap_err()).line();
-    assert!(
-        error.ends_with("dev/sev-guest: it is not a character device"),
-        "{error}"
-    );
+    assert!(error.ends_with("dev/sev-guest: it is not a character device"), "{error}");
 
     fs::remove_file(&node).unwrap();
     symlink("nowhere", &node).unwrap();
@@ -114,10 +102,7 @@ fn a_tee_whose_driver_is_not_loaded_is_an_error_and_not_an_absent_tee() {
     let error = refusal(&paths);
     assert!(error.contains("tells of SNP, but"), "{error}");
     assert!(error.contains("dev/sev-guest does not exist,"), "{error}");
-    assert!(
-        error.contains("tsm/report (no TSM driver, or configfs is not mounted)"),
-        "{error}"
-    );
+    assert!(error.contains("tsm/report (no TSM driver, or configfs is not mounted)"), "{error}");
 }
 
 /// A TSM directory that cannot say who its provider is: on a plain file system entries have no

@@ -37,10 +37,7 @@ impl Evidence for TsmSnp {
     fn field(&self) -> Result<Field, EvidenceError> {
         let entry = Entry::create(&self.reports)?;
         let report = entry.report(Platform::Snp, LABEL)?;
-        Ok(Field {
-            name: place::SNP.name,
-            bytes: host_data(&report, LABEL)?.to_vec(),
-        })
+        Ok(Field { name: place::SNP.name, bytes: host_data(&report, LABEL)?.to_vec() })
     }
 }
 
@@ -95,11 +92,7 @@ impl Entry {
         }
         match made {
             Ok(()) => Ok(Self { path }),
-            Err(source) => Err(EvidenceError::Tsm {
-                action: "create",
-                path,
-                source,
-            }),
+            Err(source) => Err(EvidenceError::Tsm { action: "create", path, source }),
         }
     }
 
@@ -128,9 +121,7 @@ impl Entry {
     /// The name of who makes the reports.
     fn provider(&self) -> Result<String, EvidenceError> {
         let bytes = self.read("provider", MAX_TEXT_BYTES)?;
-        Ok(String::from_utf8_lossy(&bytes)
-            .trim_end_matches('\n')
-            .to_owned())
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
     }
 
     /// How often the entry was written to.
@@ -160,15 +151,10 @@ impl Entry {
         let read = File::open(&path).map_err(ReadError::from);
         match read.and_then(|file| read_stream(file, limit)) {
             Ok(bytes) => Ok(bytes),
-            Err(ReadError::TooLong { .. }) => Err(malformed(
-                format!("at most {limit} bytes in {attribute}"),
-                "more",
-            )),
-            Err(error) => Err(EvidenceError::Tsm {
-                action: "read",
-                path,
-                source: error.into(),
-            }),
+            Err(ReadError::TooLong { .. }) => {
+                Err(malformed(format!("at most {limit} bytes in {attribute}"), "more"))
+            }
+            Err(error) => Err(EvidenceError::Tsm { action: "read", path, source: error.into() }),
         }
     }
 
@@ -178,11 +164,7 @@ impl Entry {
             .write(true)
             .open(&path)
             .and_then(|mut file| file.write_all(bytes))
-            .map_err(|source| EvidenceError::Tsm {
-                action: "write",
-                path,
-                source,
-            })
+            .map_err(|source| EvidenceError::Tsm { action: "write", path, source })
     }
 }
 

@@ -46,20 +46,11 @@ fn each_state_replaces_the_other() {
     assert_eq!(state(run.path()), file(FILE, "one"));
     make(run.path()).unwrap().store(&target(), b"two").unwrap();
     assert_eq!(state(run.path()), file(FILE, "two"));
-    make(run.path())
-        .unwrap()
-        .refuse(&target(), "the\nreason")
-        .unwrap();
+    make(run.path()).unwrap().refuse(&target(), "the\nreason").unwrap();
     assert_eq!(state(run.path()), file(ERROR_FILE, "the reason\n"));
-    make(run.path())
-        .unwrap()
-        .store(&target(), b"three")
-        .unwrap();
+    make(run.path()).unwrap().store(&target(), b"three").unwrap();
     assert_eq!(state(run.path()), file(FILE, "three"));
-    make(run.path())
-        .unwrap()
-        .refuse(&target(), &"x".repeat(5000))
-        .unwrap();
+    make(run.path()).unwrap().refuse(&target(), &"x".repeat(5000)).unwrap();
     assert_eq!(state(run.path())[0].1.len(), MAX_ERROR_BYTES + 1);
     make(run.path()).unwrap().clear(&target()).unwrap();
     assert_eq!(state(run.path()), []);
@@ -71,11 +62,10 @@ fn what_a_killed_writer_left_is_cleaned_by_whoever_comes_next() {
     let run = tempfile::tempdir().unwrap();
     let insecure = make(run.path()).unwrap();
     let target = target();
-    let next: [&dyn Fn() -> Result<(), Error>; 3] = [
-        &|| insecure.store(&target, b"other"),
-        &|| insecure.refuse(&target, "reason"),
-        &|| insecure.clear(&target),
-    ];
+    let next: [&dyn Fn() -> Result<(), Error>; 3] =
+        [&|| insecure.store(&target, b"other"), &|| insecure.refuse(&target, "reason"), &|| {
+            insecure.clear(&target)
+        }];
     let path = run.path().join(DIRECTORY);
     for next in next {
         for name in [FILE, ERROR_FILE] {
@@ -83,10 +73,7 @@ fn what_a_killed_writer_left_is_cleaned_by_whoever_comes_next() {
         }
         next().unwrap();
         let state = state(run.path());
-        assert!(
-            !state.iter().any(|file| file.0.starts_with('.')),
-            "{state:?}"
-        );
+        assert!(!state.iter().any(|file| file.0.starts_with('.')), "{state:?}");
     }
 }
 
@@ -96,14 +83,8 @@ fn the_directory_is_for_root_only_even_if_it_was_not() {
     let directory = run.path().join(DIRECTORY);
     fs::create_dir(&directory).unwrap();
     fs::set_permissions(&directory, Permissions::from_mode(0o777)).unwrap();
-    make(run.path())
-        .unwrap()
-        .store(&target(), b"secret")
-        .unwrap();
-    assert_eq!(
-        directory.metadata().unwrap().permissions().mode() & 0o7777,
-        0o700
-    );
+    make(run.path()).unwrap().store(&target(), b"secret").unwrap();
+    assert_eq!(directory.metadata().unwrap().permissions().mode() & 0o7777, 0o700);
 }
 
 #[test]
@@ -119,10 +100,7 @@ fn links_in_the_way_are_not_followed() {
     let victim = elsewhere.path().join("victim");
     fs::write(&victim, "untouched").unwrap();
     symlink(&victim, run.path().join(DIRECTORY).join(FILE)).unwrap();
-    make(run.path())
-        .unwrap()
-        .store(&target(), b"secret")
-        .unwrap();
+    make(run.path()).unwrap().store(&target(), b"secret").unwrap();
     assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
     assert_eq!(state(run.path()), file(FILE, "secret"));
 }

@@ -36,11 +36,7 @@ pub(super) fn supervise(
                 refresher.enter_sandbox(settings, journal)?;
                 watch::watch(refresher, listener, journal)
             });
-            verdict(
-                watched.unwrap_or_else(|place| Err(Error::Internal(place))),
-                journal,
-            )
-            .to_bytes()
+            verdict(watched.unwrap_or_else(|place| Err(Error::Internal(place))), journal).to_bytes()
         };
         let mut watched = process::begin(work)?;
         match watched.attend(refresher.patience)? {

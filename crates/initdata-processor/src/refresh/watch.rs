@@ -27,10 +27,7 @@ use crate::watch::asks;
 use crate::{Error, origin};
 
 /// How long after one look at the first sector the next one comes.
-const PAUSE: Timespec = Timespec {
-    tv_sec: 3,
-    tv_nsec: 0,
-};
+const PAUSE: Timespec = Timespec { tv_sec: 3, tv_nsec: 0 };
 
 /// How long after one look at the whole image the next one comes, for hosts that change a document
 /// and leave the first sector as it is.

@@ -5,15 +5,9 @@ use super::*;
 const NAME: &str = "measured-cfg";
 
 fn with<T>(files: &[(&str, &str)], work: impl FnOnce(Files<'_>) -> T) -> T {
-    let names: Vec<_> = files
-        .iter()
-        .map(|(name, _)| FileName::new(name).unwrap())
-        .collect();
-    let files: Vec<_> = names
-        .iter()
-        .zip(files)
-        .map(|(name, (_, content))| (name, content.as_bytes()))
-        .collect();
+    let names: Vec<_> = files.iter().map(|(name, _)| FileName::new(name).unwrap()).collect();
+    let files: Vec<_> =
+        names.iter().zip(files).map(|(name, (_, content))| (name, content.as_bytes())).collect();
     work(&files)
 }
 
@@ -39,14 +33,8 @@ fn files_and_modes() {
     let files = [("policy.rego", "text"), ("aa.toml", "")];
     with(&files, |files| swap.place(files)).unwrap();
     assert_eq!(list(&target), ["aa.toml", "policy.rego"]);
-    assert_eq!(
-        fs::read_to_string(target.join("policy.rego")).unwrap(),
-        "text"
-    );
-    assert_eq!(
-        fs::metadata(&target).unwrap().permissions().mode() & 0o7777,
-        0o755
-    );
+    assert_eq!(fs::read_to_string(target.join("policy.rego")).unwrap(), "text");
+    assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o7777, 0o755);
     let policy = fs::metadata(target.join("policy.rego")).unwrap();
     assert_eq!(policy.permissions().mode() & 0o7777, 0o644);
     with(&[("third", "")], |files| swap.place(files)).unwrap();

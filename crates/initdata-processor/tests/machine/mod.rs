@@ -31,10 +31,7 @@ pub const UNVERIFIED: &str = "quiet configdev.allow_unverified_initdata=1\n";
 pub const DOCUMENT: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\
                             \"policy.rego\" = \"package agent_policy\"\n\"aa.toml\" = \"x = 1\"\n";
 /// What becomes of [`DOCUMENT`] where it is announced.
-pub const VERIFIED: Initdata = Initdata::Placed {
-    entries: 2,
-    verified: true,
-};
+pub const VERIFIED: Initdata = Initdata::Placed { entries: 2, verified: true };
 pub const CONFIGURATION: &str = "[registries.\"registry.corp.\"]\nauth = \"c2VjcmV0\"\n";
 
 pub struct Machine {
@@ -61,11 +58,7 @@ impl Machine {
             // It would hold for the rest of the test's thread; the program's own tests are in it.
             sandbox: false,
         };
-        Self {
-            root,
-            options,
-            log: String::new(),
-        }
+        Self { root, options, log: String::new() }
     }
 
     pub fn path(&self) -> &Path {
@@ -79,8 +72,7 @@ impl Machine {
 
     /// A whole disk with hardware behind it.
     pub fn disk(self, name: &str, bytes: &[u8]) -> Self {
-        self.plug(name, bytes)
-            .device("pci0000:00/0000:00:05.0/virtio1", name)
+        self.plug(name, bytes).device("pci0000:00/0000:00:05.0/virtio1", name)
     }
 
     /// Makes the node of a device, again where the program removed it.
@@ -116,11 +108,8 @@ impl Machine {
     pub fn run(&mut self, platform: Platform) -> Outcome {
         let mut sink = Vec::new();
         let evidence: Option<Box<dyn Evidence>> = platform.0.map(|field| Box::new(field) as _);
-        let outcome = run_on(
-            || Ok(evidence),
-            &self.options,
-            &mut Journal::new(&mut sink, Log::Stderr, true),
-        );
+        let outcome =
+            run_on(|| Ok(evidence), &self.options, &mut Journal::new(&mut sink, Log::Stderr, true));
         self.log = String::from_utf8(sink).unwrap();
         assert!(!self.log.contains("c2VjcmV0"), "a secret in the log");
         outcome
@@ -148,9 +137,7 @@ impl Machine {
 
     /// Whether the note of a refusal stands there.
     pub fn is_marked_refused(&self) -> bool {
-        self.path()
-            .join("run/insecure-cfg/initdata.refused")
-            .exists()
+        self.path().join("run/insecure-cfg/initdata.refused").exists()
     }
 
     /// The text of the deny-all policy, which must be all there is.
@@ -219,10 +206,7 @@ impl Platform {
     pub fn announces(value: &[u8], size: usize) -> Self {
         let mut bytes = value.to_vec();
         bytes.resize(size, 0);
-        Self(Some(Announced(Field {
-            name: "TEST FIELD",
-            bytes,
-        })))
+        Self(Some(Announced(Field { name: "TEST FIELD", bytes })))
     }
 
     /// An SNP guest started with `document`.

@@ -19,11 +19,8 @@ fn a_real_document() {
     .unwrap();
     assert_eq!(document.algorithm, Algorithm::Sha256);
     assert_eq!(document.unknown_keys, [""; 0]);
-    let entries: Vec<_> = document
-        .data
-        .iter()
-        .map(|(name, content)| (name.as_str(), content.as_str()))
-        .collect();
+    let entries: Vec<_> =
+        document.data.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect();
     assert_eq!(
         entries,
         [
@@ -57,19 +54,10 @@ fn what_is_not_initdata() {
         ),
         // Kata's own sample.
         (b"some content", &["line 1: not TOML: "]),
-        (
-            b"version = \"\xff\"",
-            &["line 1: not TOML: it is not UTF-8"],
-        ),
+        (b"version = \"\xff\"", &["line 1: not TOML: it is not UTF-8"]),
         (b"\0\0\0\0", &["line 1: not TOML: "]),
-        (
-            b"algorithm = \"sha256\"\n[data]",
-            &["version: the key is missing"],
-        ),
-        (
-            b"version = \"0.1.0\"\n[data]",
-            &["algorithm: the key is missing"],
-        ),
+        (b"algorithm = \"sha256\"\n[data]", &["version: the key is missing"]),
+        (b"version = \"0.1.0\"\n[data]", &["algorithm: the key is missing"]),
         (HEAD.as_bytes(), &["data: the key is missing"]),
         (
             b"version = \"0.2.0\"\nalgorithm = \"sha256\"\n[data]",
@@ -103,10 +91,7 @@ fn what_is_not_initdata() {
             b"version = \"0.1.0\"\nalgorithm = \"sha256\"\n[[data]]",
             &["line 3: data: expected table, found array"],
         ),
-        (
-            b"version = \"0.1.0\"\nversion = \"0.1.0\"",
-            &["line 2: not TOML: duplicate key"],
-        ),
+        (b"version = \"0.1.0\"\nversion = \"0.1.0\"", &["line 2: not TOML: duplicate key"]),
         (
             b"algorithm = \"md5\"\nversion = \"9.9\"\n[data]\n\"../../etc/x\" = \"\"\nok = \"\"\n\
             \"..\" = 7\n",
@@ -162,10 +147,7 @@ fn entries_that_cannot_be_files() {
         ("\"a\\u0085b\" = \"x\"", "it has a control character"),
         (long.as_str(), "more than 255 bytes"),
         ("a = \"1\"\n\"\\u0061\" = \"2\"", "duplicate key"),
-        (
-            "\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\"",
-            "two Unicode spellings",
-        ),
+        ("\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\"", "two Unicode spellings"),
         (many.as_str(), "data: 1025 entries, at most 1024 "),
         ("n = 1", "line 4: data.n: expected string, found integer"),
         ("n = [\"x\"]", "found array"),
@@ -227,10 +209,7 @@ fn deep_and_wide_documents_end_in_bounded_time() {
         ("deep arrays", "a = ".to_owned() + &"[".repeat(size)),
         ("deep tables", "a = ".to_owned() + &"{a=".repeat(size / 3)),
         ("dotted key", "a.".repeat(size / 2) + "a = 1"),
-        (
-            "dotted header",
-            "[".to_owned() + &"a.".repeat(size / 2) + "a]",
-        ),
+        ("dotted header", "[".to_owned() + &"a.".repeat(size / 2) + "a]"),
         ("long key", "a".repeat(size)),
         ("open string", "a = \"".to_owned() + &"x".repeat(size)),
         ("blank lines", "\n".repeat(size)),
@@ -261,19 +240,12 @@ fn the_number_of_tokens_is_bounded_before_parsing() {
         assert!(fault.line > Some(3), "{name}: {fault}");
     }
     // What a real policy is made of is one token.
-    let policy = format!(
-        "\"policy.rego\" = '''\n{}'''",
-        "a.b[c] = {1, 2}\n".repeat(100_000)
-    );
+    let policy = format!("\"policy.rego\" = '''\n{}'''", "a.b[c] = {1, 2}\n".repeat(100_000));
     assert_eq!(data(&policy).unwrap().data.len(), 1);
 }
 
 fn quoted_key() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[a-z./\\\\\u{0}\u{7f}\u{202e} -]{0,6}",
-        Just("..".to_owned()),
-        any::<String>(),
-    ]
+    prop_oneof!["[a-z./\\\\\u{0}\u{7f}\u{202e} -]{0,6}", Just("..".to_owned()), any::<String>(),]
 }
 
 proptest! {

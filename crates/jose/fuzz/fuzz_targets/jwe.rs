@@ -13,10 +13,7 @@ static KEYS: LazyLock<[PrivateKey; 2]> = LazyLock::new(|| {
         "x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
         "y":"A8-yxCHxkfBz3hKZfI1jUYMjUhsEveZ9THuwFjH2sCNdtksRJU7D5-SkgaFL1ETP",
         "d":"iTx2pk7wW-GqJkHcEkFQb2EFyYcO7RugmaW3mRrQVAOUiPommT0IdnYK2xDlZh-j"}"#;
-    [
-        PrivateKey::read(jwk, None).unwrap(),
-        PrivateKey::generate_p256().unwrap(),
-    ]
+    [PrivateKey::read(jwk, None).unwrap(), PrivateKey::generate_p256().unwrap()]
 });
 
 fn check(error: JweError) {

@@ -38,13 +38,7 @@ impl Content {
         if tag.len() != encryption.tag_bytes() {
             return Err(JweError::Malformed("has a tag of a wrong length"));
         }
-        Ok(Self {
-            encryption,
-            authenticated,
-            iv,
-            ciphertext,
-            tag,
-        })
+        Ok(Self { encryption, authenticated, iv, ciphertext, tag })
     }
 
     /// The content, if it was encrypted with this key, whose length fits, and not changed since.
@@ -59,8 +53,7 @@ impl Content {
         let nonce = Nonce::try_assume_unique_for_key(&self.iv).ok()?;
         let aad = Aad::from(&self.authenticated);
         let mut plain = Zeroizing::new(vec![0; self.ciphertext.len()]);
-        key.open_separate_gather(nonce, aad, &self.ciphertext, &self.tag, &mut plain)
-            .ok()?;
+        key.open_separate_gather(nonce, aad, &self.ciphertext, &self.tag, &mut plain).ok()?;
         Some(plain)
     }
 
@@ -77,9 +70,7 @@ impl Content {
         context.update(&self.authenticated);
         context.update(&self.iv);
         context.update(&self.ciphertext);
-        let bits = u64::try_from(self.authenticated.len())
-            .ok()?
-            .checked_mul(8)?;
+        let bits = u64::try_from(self.authenticated.len()).ok()?.checked_mul(8)?;
         context.update(&bits.to_be_bytes());
         let tag = context.sign();
         verify_slices_are_equal(tag.as_ref().get(..self.tag.len())?, &self.tag).ok()?;

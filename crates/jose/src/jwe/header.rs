@@ -36,9 +36,9 @@ impl<'a> Header<'a> {
 
     /// How the content is encrypted.
     pub(super) fn encryption(&self) -> Result<ContentEncryption, JweError> {
-        let name = self.text("enc")?.ok_or(JweError::Malformed(
-            "does not say how its content is encrypted (enc)",
-        ))?;
+        let name = self
+            .text("enc")?
+            .ok_or(JweError::Malformed("does not say how its content is encrypted (enc)"))?;
         ContentEncryption::from_name(name).ok_or_else(|| JweError::ContentEncryption(shown(name)))
     }
 
@@ -55,13 +55,13 @@ impl<'a> Header<'a> {
             return Ok(Vec::new());
         };
         match json::base64url(text) {
-            Some(bytes) if bytes.len() > MAX_PARTY_BYTES => Err(JweError::Malformed(
-                "has an apu or apv of more than 256 bytes",
-            )),
+            Some(bytes) if bytes.len() > MAX_PARTY_BYTES => {
+                Err(JweError::Malformed("has an apu or apv of more than 256 bytes"))
+            }
             Some(bytes) => Ok(bytes.to_vec()),
-            None => Err(JweError::Malformed(
-                "has an apu or apv that is not base64url without padding",
-            )),
+            None => {
+                Err(JweError::Malformed("has an apu or apv that is not base64url without padding"))
+            }
         }
     }
 

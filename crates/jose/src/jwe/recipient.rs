@@ -64,11 +64,7 @@ impl Recipient {
                 None => return Ok(Err("a key agreement on an unknown curve")),
             }
         };
-        Ok(Ok(Self {
-            algorithm,
-            encrypted_key: encrypted_key.to_vec(),
-            sender,
-        }))
+        Ok(Ok(Self { algorithm, encrypted_key: encrypted_key.to_vec(), sender }))
     }
 
     pub(super) fn algorithm(&self) -> KeyAlgorithm {
@@ -178,15 +174,9 @@ fn concat_kdf(secret: &[u8], info: &[u8], length: usize) -> Option<Zeroizing<Vec
 fn unwrap_key(key: &[u8], wrapped: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let mut room = Zeroizing::new(vec![0; wrapped.len().checked_sub(8)?]);
     let plain = match key.len() {
-        16 => KwAes128::new_from_slice(key)
-            .ok()?
-            .unwrap_key(wrapped, &mut room),
-        24 => KwAes192::new_from_slice(key)
-            .ok()?
-            .unwrap_key(wrapped, &mut room),
-        _ => KwAes256::new_from_slice(key)
-            .ok()?
-            .unwrap_key(wrapped, &mut room),
+        16 => KwAes128::new_from_slice(key).ok()?.unwrap_key(wrapped, &mut room),
+        24 => KwAes192::new_from_slice(key).ok()?.unwrap_key(wrapped, &mut room),
+        _ => KwAes256::new_from_slice(key).ok()?.unwrap_key(wrapped, &mut room),
     };
     plain.ok()?;
     Some(room)
@@ -210,9 +200,7 @@ mod tests {
             66, 111, 98, 0, 0, 0, 128,
         ];
         assert_eq!(info, want_info);
-        let want = [
-            86, 170, 141, 234, 248, 35, 109, 32, 92, 34, 40, 205, 113, 167, 16, 26,
-        ];
+        let want = [86, 170, 141, 234, 248, 35, 109, 32, 92, 34, 40, 205, 113, 167, 16, 26];
         assert_eq!(concat_kdf(&secret, &info, 16).unwrap().as_slice(), want);
     }
 

@@ -68,10 +68,7 @@ impl<'a> Members<'a> {
             decode(aad)?;
         }
         Ok(Self {
-            protected: protected_text
-                .as_deref()
-                .map(decode_protected)
-                .transpose()?,
+            protected: protected_text.as_deref().map(decode_protected).transpose()?,
             protected_text,
             unprotected: take_object(&mut members, "unprotected")?,
             recipients,
@@ -108,13 +105,7 @@ impl<'a> Members<'a> {
             Some(aad) => format!("{protected}.{aad}").into_bytes(),
             None => protected.as_bytes().to_vec(),
         };
-        Content::new(
-            encryption,
-            authenticated,
-            self.iv,
-            self.ciphertext,
-            self.tag,
-        )
+        Content::new(encryption, authenticated, self.iv, self.ciphertext, self.tag)
     }
 }
 
@@ -138,9 +129,7 @@ fn read_recipients<'a>(members: &mut Object<'a>) -> Result<Vec<Entry<'a>>, JweEr
     let mut recipients = Vec::new();
     for entry in list {
         let Kind::Object(mut entry) = entry.kind else {
-            return Err(JweError::Malformed(
-                "has a recipient that is no JSON object",
-            ));
+            return Err(JweError::Malformed("has a recipient that is no JSON object"));
         };
         let header = take_object(&mut entry, "header")?;
         recipients.push((header, take_key(&mut entry)?));
@@ -172,21 +161,15 @@ fn check_key(encrypted_key: Vec<u8>) -> Result<Vec<u8>, JweError> {
 
 fn decode_protected(text: &str) -> Result<Zeroizing<Vec<u8>>, JweError> {
     if text.len() > MAX_HEADER_BYTES {
-        return Err(JweError::Malformed(
-            "has a protected header that is too long",
-        ));
+        return Err(JweError::Malformed("has a protected header that is too long"));
     }
-    json::base64url(text).ok_or(JweError::Malformed(
-        "has a protected header that is not base64url",
-    ))
+    json::base64url(text).ok_or(JweError::Malformed("has a protected header that is not base64url"))
 }
 
 fn decode(text: &str) -> Result<Vec<u8>, JweError> {
     match json::base64url(text) {
         Some(mut bytes) => Ok(std::mem::take(&mut *bytes)),
-        None => Err(JweError::Malformed(
-            "has a part that is not base64url without padding",
-        )),
+        None => Err(JweError::Malformed("has a part that is not base64url without padding")),
     }
 }
 

@@ -116,9 +116,7 @@ fn read_pkcs1(der: &[u8]) -> Option<Result<Kind, KeyError>> {
 
 fn read_sec1(der: &[u8], curve: Option<ObjectIdentifier>) -> Option<Result<Kind, KeyError>> {
     let key = EcPrivateKey::from_der(der).ok()?;
-    let inner = key
-        .parameters
-        .and_then(|parameters| parameters.named_curve());
+    let inner = key.parameters.and_then(|parameters| parameters.named_curve());
     let oid = match (curve, inner) {
         (Some(outer), Some(inner)) if outer != inner => {
             return Some(Err(KeyError::Inconsistent));
@@ -137,17 +135,12 @@ fn read_sec1(der: &[u8], curve: Option<ObjectIdentifier>) -> Option<Result<Kind,
 /// Checks an RSA key and hands it to the library.
 pub(super) fn rsa(key: &RsaPrivateKey<'_>) -> Result<Kind, KeyError> {
     let modulus = key.modulus.as_bytes();
-    let leading = modulus
-        .first()
-        .map_or(0, |byte| byte.leading_zeros() as usize);
+    let leading = modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
     if !(2048..=8192).contains(&(8 * modulus.len()).saturating_sub(leading)) {
         return Err(KeyError::RsaLength);
     }
     let pkcs1 = Zeroizing::new(key.to_der().map_err(|_| KeyError::Inconsistent)?);
-    let algorithm = AlgorithmIdentifierRef {
-        oid: RSA,
-        parameters: Some(AnyRef::NULL),
-    };
+    let algorithm = AlgorithmIdentifierRef { oid: RSA, parameters: Some(AnyRef::NULL) };
     let inner = OctetStringRef::new(&pkcs1).map_err(|_| KeyError::Inconsistent)?;
     let pkcs8 = PrivateKeyInfoRef::new(algorithm, inner).to_der();
     let pkcs8 = Zeroizing::new(pkcs8.map_err(|_| KeyError::Inconsistent)?);

@@ -58,9 +58,8 @@ pub(crate) fn public_point(curve: Curve, jwk: &Object<'_>) -> Option<Vec<u8>> {
 
 fn read_ec(jwk: &Object<'_>) -> Result<Kind, KeyError> {
     let curve = curve_of(jwk).ok_or(KeyError::Kind)?;
-    let public = public_point(curve, jwk).ok_or(KeyError::Jwk(
-        "has no coordinates (x, y) of its curve's length",
-    ))?;
+    let public = public_point(curve, jwk)
+        .ok_or(KeyError::Jwk("has no coordinates (x, y) of its curve's length"))?;
     let number = number(jwk, "d")?;
     if number.len() != curve.field_bytes() {
         return Err(KeyError::Jwk("has a private key (d) of a wrong length"));
@@ -106,7 +105,5 @@ fn number(jwk: &Object<'_>, name: &'static str) -> Result<Zeroizing<Vec<u8>>, Ke
         "n" | "e" => "has no n or no e",
         _ => "has no p, q, dp, dq and qi, which are needed; export it again with them",
     }))?;
-    json::base64url(text).ok_or(KeyError::Jwk(
-        "has a number that is not base64url without padding",
-    ))
+    json::base64url(text).ok_or(KeyError::Jwk("has a number that is not base64url without padding"))
 }

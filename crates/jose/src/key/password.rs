@@ -62,20 +62,15 @@ fn check_cost(parameters: &Parameters) -> Result<(), KeyError> {
 }
 
 fn check_scrypt(scrypt: &ScryptParams) -> Result<(), KeyError> {
-    let (n, r, p) = (
-        scrypt.cost_parameter,
-        u64::from(scrypt.block_size),
-        u64::from(scrypt.parallelization),
-    );
+    let (n, r, p) =
+        (scrypt.cost_parameter, u64::from(scrypt.block_size), u64::from(scrypt.parallelization));
     // The library below computes a logarithm of N and does not expect it to be 0.
     if !n.is_power_of_two() || n < 2 || r == 0 || p == 0 {
         return Err(KeyError::Encryption);
     }
     let blocks = n.saturating_mul(r);
     if blocks > MAX_SCRYPT_BLOCKS || blocks.saturating_mul(p) > MAX_SCRYPT_WORK {
-        return Err(KeyError::Cost(
-            "more than 64 MiB, or too many rounds, of scrypt",
-        ));
+        return Err(KeyError::Cost("more than 64 MiB, or too many rounds, of scrypt"));
     }
     Ok(())
 }

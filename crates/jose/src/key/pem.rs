@@ -117,9 +117,8 @@ fn decode(body: &[&str]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     body.iter().for_each(|line| joined.push_str(line));
     // In one piece, so that no copy of a part stays behind.
     let mut der = Zeroizing::new(vec![0; length]);
-    let written = BASE64
-        .decode_slice(joined.as_bytes(), &mut der)
-        .map_err(|_| KeyError::Damaged("PEM"))?;
+    let written =
+        BASE64.decode_slice(joined.as_bytes(), &mut der).map_err(|_| KeyError::Damaged("PEM"))?;
     der.truncate(written);
     Ok(der)
 }

@@ -23,8 +23,7 @@ impl Openssl {
     /// Runs a command line, in which words are separated by one space, and reads `out`, which it
     /// must write.
     fn run(&self, line: &str) -> Vec<u8> {
-        self.try_run(line)
-            .unwrap_or_else(|error| panic!("{line}: {error}"))
+        self.try_run(line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     fn try_run(&self, line: &str) -> Result<Vec<u8>, String> {
@@ -100,14 +99,8 @@ fn check_containers(openssl: &Openssl, generate: &str, is_ec: bool) {
     assert!(format!("{:?}", read(&containers[0]).unwrap()).contains(want));
 
     for encrypted in &containers[5..10] {
-        assert_eq!(
-            PrivateKey::read(encrypted, None).unwrap_err(),
-            KeyError::PasswordMissing
-        );
-        assert_eq!(
-            PrivateKey::read(encrypted, Some(b"wrong")).unwrap_err(),
-            KeyError::Password
-        );
+        assert_eq!(PrivateKey::read(encrypted, None).unwrap_err(), KeyError::PasswordMissing);
+        assert_eq!(PrivateKey::read(encrypted, Some(b"wrong")).unwrap_err(), KeyError::Password);
     }
 }
 
@@ -142,27 +135,15 @@ fn what_is_no_usable_private_key_is_named() {
     let explicit = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -pkeyopt \
     ec_param_enc:explicit -out out";
     for (bytes, want) in [
-        (
-            run("req -x509 -new -key key -subj /CN=x -out out"),
-            "a certificate",
-        ),
+        (run("req -x509 -new -key key -subj /CN=x -out out"), "a certificate"),
         (
             run("req -x509 -new -key key -subj /CN=x -outform DER -out out"),
             "outline of a certificate",
         ),
-        (
-            run("req -new -key key -subj /CN=x -out out"),
-            "a request for a certificate",
-        ),
+        (run("req -new -key key -subj /CN=x -out out"), "a request for a certificate"),
         (run("pkey -in key -pubout -out out"), "a public key"),
-        (
-            run("pkey -in key -pubout -outform DER -out out"),
-            "a public key",
-        ),
-        (
-            run("rsa -in key -RSAPublicKey_out -out out"),
-            "a public key",
-        ),
+        (run("pkey -in key -pubout -outform DER -out out"), "a public key"),
+        (run("rsa -in key -RSAPublicKey_out -out out"), "a public key"),
         (
             run("pkey -traditional -aes256 -passout env:PW -in key -out out"),
             "Proc-Type: 4,ENCRYPTED",
@@ -206,27 +187,12 @@ fn what_is_no_usable_private_key_is_named() {
             ),
             "a kind that is not supported",
         ),
-        (
-            run("genpkey -algorithm ED25519 -out out"),
-            "a kind that is not supported",
-        ),
-        (
-            run("genpkey -algorithm X25519 -outform DER -out out"),
-            "a kind that is not supported",
-        ),
-        (
-            run("ecparam -genkey -name secp256k1 -noout -out out"),
-            "a kind that is not supported",
-        ),
-        (
-            run("ecparam -name prime256v1 -out out"),
-            "parameters of a curve",
-        ),
+        (run("genpkey -algorithm ED25519 -out out"), "a kind that is not supported"),
+        (run("genpkey -algorithm X25519 -outform DER -out out"), "a kind that is not supported"),
+        (run("ecparam -genkey -name secp256k1 -noout -out out"), "a kind that is not supported"),
+        (run("ecparam -name prime256v1 -out out"), "parameters of a curve"),
         (run(explicit), "a kind that is not supported"),
-        (
-            [rsa.clone(), rsa.clone()].concat(),
-            "more than one private key",
-        ),
+        ([rsa.clone(), rsa.clone()].concat(), "more than one private key"),
         (
             b"-----BEGIN OPENSSH PRIVATE KEY-----\n-----END OPENSSH PRIVATE KEY-----".to_vec(),
             "ssh-keygen -p -m PKCS8",
@@ -242,14 +208,8 @@ fn what_is_no_usable_private_key_is_named() {
             b"-----BEGIN HUNTER-----\n-----END HUNTER-----".to_vec(),
             "a label that no private key has",
         ),
-        (
-            b"-----BEGIN PRIVATE KEY-----\nhunter2".to_vec(),
-            "begins like PEM",
-        ),
-        (
-            b"-----BEGIN PRIVATE KEY-----\n-----END RSA PRIVATE KEY-----".to_vec(),
-            "begins like PEM",
-        ),
+        (b"-----BEGIN PRIVATE KEY-----\nhunter2".to_vec(), "begins like PEM"),
+        (b"-----BEGIN PRIVATE KEY-----\n-----END RSA PRIVATE KEY-----".to_vec(), "begins like PEM"),
         (
             b"-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----".to_vec(),
             "begins like PEM",

@@ -36,10 +36,8 @@ fn work_without_bound_is_not_begun() {
         })
     };
     let cost = |kdf| {
-        let parameters = Parameters {
-            kdf,
-            encryption: EncryptionScheme::Aes256Cbc { iv: [0; 16] },
-        };
+        let parameters =
+            Parameters { kdf, encryption: EncryptionScheme::Aes256Cbc { iv: [0; 16] } };
         let key = EncryptedPrivateKeyInfoRef {
             encryption_algorithm: parameters.into(),
             encrypted_data: OctetStringRef::new(&[0; 32]).unwrap(),
@@ -109,68 +107,26 @@ fn jwks_are_read_for_what_they_say() {
     let p256_order = "_____wAAAAD__________7zm-q2nF56E87nKwvxjJVE";
     for (text, want) in [
         (jwk(|jwk| jwk["use"] = "sig".into()), "not for encryption"),
-        (
-            jwk(|jwk| jwk["alg"] = "ES256".into()),
-            "a JWK for ES256 only",
-        ),
-        (
-            jwk(|jwk| jwk["alg"] = "RSA-OAEP".into()),
-            "a JWK for RSA-OAEP only",
-        ),
-        (
-            jwk(|jwk| jwk["alg"] = json!(1)),
-            "an unknown algorithm only",
-        ),
-        (
-            jwk(|jwk| jwk["kty"] = "oct".into()),
-            "a kind that is not supported",
-        ),
-        (
-            jwk(|jwk| jwk["kty"] = "OKP".into()),
-            "a kind that is not supported",
-        ),
-        (
-            jwk(|jwk| jwk["crv"] = "secp256k1".into()),
-            "a kind that is not supported",
-        ),
-        (
-            jwk(|jwk| jwk["crv"] = "P-384".into()),
-            "of its curve's length",
-        ),
-        (
-            jwk(|jwk| drop(jwk.as_object_mut().unwrap().remove("d"))),
-            "a public key",
-        ),
-        (
-            jwk(|jwk| drop(jwk.as_object_mut().unwrap().remove("kty"))),
-            "what kind of key",
-        ),
+        (jwk(|jwk| jwk["alg"] = "ES256".into()), "a JWK for ES256 only"),
+        (jwk(|jwk| jwk["alg"] = "RSA-OAEP".into()), "a JWK for RSA-OAEP only"),
+        (jwk(|jwk| jwk["alg"] = json!(1)), "an unknown algorithm only"),
+        (jwk(|jwk| jwk["kty"] = "oct".into()), "a kind that is not supported"),
+        (jwk(|jwk| jwk["kty"] = "OKP".into()), "a kind that is not supported"),
+        (jwk(|jwk| jwk["crv"] = "secp256k1".into()), "a kind that is not supported"),
+        (jwk(|jwk| jwk["crv"] = "P-384".into()), "of its curve's length"),
+        (jwk(|jwk| drop(jwk.as_object_mut().unwrap().remove("d"))), "a public key"),
+        (jwk(|jwk| drop(jwk.as_object_mut().unwrap().remove("kty"))), "what kind of key"),
         (jwk(|jwk| jwk["d"] = "AAAA".into()), "a wrong length"),
         (
             jwk(|jwk| jwk["d"] = "870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE=".into()),
             "not base64url",
         ),
-        (
-            jwk(|jwk| jwk["d"] = encode([0; 32]).into()),
-            "do not belong together",
-        ),
-        (
-            jwk(|jwk| jwk["d"] = p256_order.into()),
-            "do not belong together",
-        ),
-        (
-            jwk(|jwk| jwk["d"] = encode([0xff; 32]).into()),
-            "do not belong together",
-        ),
-        (
-            jwk(|jwk| jwk["d"] = encode([7; 32]).into()),
-            "do not belong together",
-        ),
+        (jwk(|jwk| jwk["d"] = encode([0; 32]).into()), "do not belong together"),
+        (jwk(|jwk| jwk["d"] = p256_order.into()), "do not belong together"),
+        (jwk(|jwk| jwk["d"] = encode([0xff; 32]).into()), "do not belong together"),
+        (jwk(|jwk| jwk["d"] = encode([7; 32]).into()), "do not belong together"),
         (jwk(|jwk| *jwk = json!({"keys": [jwk]})), "a set of keys"),
-        (
-            jwk(unchanged).replacen('{', r#"{"d":"","#, 1),
-            "JSON member twice",
-        ),
+        (jwk(unchanged).replacen('{', r#"{"d":"","#, 1), "JSON member twice"),
         ("{".to_owned(), "is not JSON"),
     ] {
         let error = refusal(text.as_bytes());
@@ -203,10 +159,7 @@ fn rsa_numbers_that_do_not_belong_together_are_refused() {
     }
     let mut several = jwk.clone();
     several["oth"] = json!([]);
-    assert_eq!(
-        read(several.to_string().as_bytes()).unwrap_err(),
-        KeyError::Kind
-    );
+    assert_eq!(read(several.to_string().as_bytes()).unwrap_err(), KeyError::Kind);
 }
 
 #[test]
@@ -214,21 +167,13 @@ fn a_fresh_key_is_fresh_and_shows_its_public_half_only() {
     let keys = [(); 2].map(|()| PrivateKey::generate_p256().unwrap());
     let [one, two] = keys.each_ref().map(|key| key.public_jwk().unwrap());
     assert_ne!(one["x"], two["x"]);
-    let members: Vec<&str> = one
-        .as_object()
-        .unwrap()
-        .keys()
-        .map(String::as_str)
-        .collect();
+    let members: Vec<&str> = one.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(members.len(), 5);
     assert_eq!(
         (&one["kty"], &one["crv"], &one["alg"]),
         (&json!("EC"), &json!("P-256"), &json!("ECDH-ES+A256KW"))
     );
-    assert_eq!(
-        format!("{:?}", keys[0]),
-        "PrivateKey(P-256 (ECDH-ES+A256KW only))"
-    );
+    assert_eq!(format!("{:?}", keys[0]), "PrivateKey(P-256 (ECDH-ES+A256KW only))");
     fn is_shared<T: Send + Sync>(_: &T) {}
     is_shared(&keys);
 }

@@ -161,14 +161,10 @@ fn other_recipients_do_not_stand_in_the_way() {
     let message = parse(&message).unwrap();
     let p256 = stranger();
     let error = message.open(&[p256, key]).unwrap_err();
-    let JweError::NoKey { wanted, had } = error else {
-        panic!("{error}")
-    };
+    let JweError::NoKey { wanted, had } = error else { panic!("{error}") };
     assert_eq!(wanted, "ECDH-ES+A128KW on P-384, A256KW (not supported)");
     assert_eq!(had, "1 of P-256 (ECDH-ES+A256KW only), 1 of P-384");
-    let JweError::NoKey { had, .. } = message.open(&[]).unwrap_err() else {
-        panic!()
-    };
+    let JweError::NoKey { had, .. } = message.open(&[]).unwrap_err() else { panic!() };
     assert_eq!(had, "none");
 }
 
@@ -233,18 +229,10 @@ fn what_cannot_have_been_wrapped_costs_nothing() {
         set(&mut message, "encrypted_key", json!(encode(vec![7; bytes])));
         assert_eq!(operations(&message, &keys), (want, false), "{bytes} bytes");
         let both = ["encrypted_key"].map(|name| json!({name: message[name]}));
-        let both = [
-            &both[..],
-            &[json!({"encrypted_key": right["encrypted_key"]})],
-        ]
-        .concat();
+        let both = [&both[..], &[json!({"encrypted_key": right["encrypted_key"]})]].concat();
         message.remove("encrypted_key");
         set(&mut message, "recipients", both.into());
-        assert_eq!(
-            operations(&message, &keys),
-            (want + 1, true),
-            "{bytes} bytes"
-        );
+        assert_eq!(operations(&message, &keys), (want + 1, true), "{bytes} bytes");
     }
     let Some(peer) = Peer::ask() else { return };
     let mut tried = 0;
@@ -260,11 +248,7 @@ fn what_cannot_have_been_wrapped_costs_nothing() {
         let keys = [self::key(&case["keys"][0])];
         assert_eq!(operations(&message, &keys), (1, true));
         let wrapped = decode(message["encrypted_key"].as_str().unwrap());
-        for other in [
-            &wrapped[1..],
-            &[&[0], &wrapped[..]].concat(),
-            &wrapped[..32],
-        ] {
+        for other in [&wrapped[1..], &[&[0], &wrapped[..]].concat(), &wrapped[..32]] {
             set(&mut message, "encrypted_key", json!(encode(other)));
             assert_eq!(operations(&message, &keys), (0, false));
         }

@@ -46,12 +46,9 @@ fn what_contradicts_itself_or_is_not_supported_is_refused() {
         ("wrapped with an unknown algorithm, which", |m| {
             with_header(m, |h| set(h, "alg", json!("hunter2")));
         }),
-        (
-            "wrapped with a key agreement on an unknown curve, which",
-            |m| {
-                with_header(m, |h| h["epk"]["crv"] = json!("secp256k1"));
-            },
-        ),
+        ("wrapped with a key agreement on an unknown curve, which", |m| {
+            with_header(m, |h| h["epk"]["crv"] = json!("secp256k1"));
+        }),
         ("encrypted with C20P, which", |m| {
             with_header(m, |h| set(h, "enc", json!("C20P")));
         }),
@@ -138,9 +135,7 @@ fn what_contradicts_itself_or_is_not_supported_is_refused() {
             set(m, "encrypted_key", json!(""));
         }),
         ("apu or apv of more than 256 bytes", |m| {
-            with_header(m, |h| {
-                set(h, "apv", json!(encode([0; MAX_PARTY_BYTES + 1])))
-            });
+            with_header(m, |h| set(h, "apv", json!(encode([0; MAX_PARTY_BYTES + 1]))));
         }),
         ("has no iv", |m| drop(m.remove("iv"))),
         ("has no tag", |m| drop(m.remove("tag"))),
@@ -155,9 +150,7 @@ fn what_contradicts_itself_or_is_not_supported_is_refused() {
         ("not base64url without padding", |m| {
             set(m, "tag", json!("WuGzxmcreYjpHGJoa17EBh"));
         }),
-        ("not base64url without padding", |m| {
-            set(m, "aad", json!("+"))
-        }),
+        ("not base64url without padding", |m| set(m, "aad", json!("+"))),
     ];
     for (want, change) in cases {
         let (mut message, _) = vector();
@@ -188,14 +181,8 @@ fn texts_that_are_no_messages_are_refused() {
         (&twice, "JSON member twice"),
         (&format!("{json}{json}"), "is not JSON"),
         (&long, "more than 1572864 bytes"),
-        (
-            &format!("{compact}."),
-            "neither a JSON object nor five parts",
-        ),
-        (
-            compact.rsplit_once('.').unwrap().0,
-            "neither a JSON object nor five parts",
-        ),
+        (&format!("{compact}."), "neither a JSON object nor five parts"),
+        (compact.rsplit_once('.').unwrap().0, "neither a JSON object nor five parts"),
         (&format!("{compact}\n"), "not base64url"),
         (&format!("{compact}=="), "not base64url"),
     ] {

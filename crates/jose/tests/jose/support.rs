@@ -27,11 +27,7 @@ impl Peer {
         };
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jose/peer.py");
         let output = Command::new(python).arg(script).output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(Self(serde_json::from_slice(&output.stdout).unwrap()))
     }
 
@@ -51,10 +47,7 @@ pub fn succeeds(command: &mut Command) -> bool {
 
 /// Says why a test did nothing, where it may do nothing.
 pub fn skip(what: &str) {
-    assert!(
-        std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "{what} is needed"
-    );
+    assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "{what} is needed");
     eprintln!("skipped: there is no {what}");
 }
 

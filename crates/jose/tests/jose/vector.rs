@@ -28,10 +28,7 @@ pub fn compact(message: &Map<String, Value>) -> String {
 /// well.
 pub fn general(message: &Map<String, Value>) -> Map<String, Value> {
     let mut general = message.clone();
-    general.insert(
-        "recipients".to_owned(),
-        json!([{"encrypted_key": message["encrypted_key"]}]),
-    );
+    general.insert("recipients".to_owned(), json!([{"encrypted_key": message["encrypted_key"]}]));
     general
 }
 

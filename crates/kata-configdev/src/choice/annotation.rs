@@ -120,8 +120,5 @@ pub(super) fn place<'a>(
     found
         .min_by_key(|(.., parts)| *parts)
         .map(|(directory, rest, _)| (directory, rest))
-        .ok_or_else(|| PathFault::NotAllowed {
-            path: path.into(),
-            namespace: namespace.cloned(),
-        })
+        .ok_or_else(|| PathFault::NotAllowed { path: path.into(), namespace: namespace.cloned() })
 }

@@ -145,10 +145,7 @@ pub fn document_in(
     opened.and_then(read_document).map_err(|fault| {
         let path = paths.path(namespace);
         match fault.is_absent() {
-            true => ChoiceError::NoDocument {
-                namespace: namespace.clone(),
-                path,
-            },
+            true => ChoiceError::NoDocument { namespace: namespace.clone(), path },
             false => ChoiceError::NamespaceFile(fault.at(path)),
         }
     })

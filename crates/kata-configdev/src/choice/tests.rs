@@ -50,14 +50,8 @@ fn annotation_beats_node_default_and_empty_means_none() {
     let below = |path: &str| format!("{}/{path}", dir.path().display());
     assert_eq!(chosen(&settings, None).unwrap().unwrap(), "node");
     assert_eq!(chosen(&settings, Some("")).unwrap(), None);
-    for (path, text) in [
-        ("allowed/pod.toml", "pod"),
-        ("allowed//./team/pod.toml", "team"),
-    ] {
-        assert_eq!(
-            chosen(&settings, Some(&below(path))).unwrap().unwrap(),
-            text
-        );
+    for (path, text) in [("allowed/pod.toml", "pod"), ("allowed//./team/pod.toml", "team")] {
+        assert_eq!(chosen(&settings, Some(&below(path))).unwrap().unwrap(), text);
     }
     settings.document = None;
     assert_eq!(chosen(&settings, None).unwrap(), None);
@@ -76,17 +70,9 @@ fn annotation_beats_node_default_and_empty_means_none() {
     let absent = below("allowed/absent.toml");
     assert!(chosen(&settings, Some(&absent)).is_err());
     settings.document = Some(below("*/*.toml").into());
-    assert!(
-        chosen(&settings, None)
-            .unwrap_err()
-            .contains("more than one")
-    );
+    assert!(chosen(&settings, None).unwrap_err().contains("more than one"));
     settings.document = Some(below("other").into());
-    assert!(
-        chosen(&settings, None)
-            .unwrap_err()
-            .contains("not a regular file")
-    );
+    assert!(chosen(&settings, None).unwrap_err().contains("not a regular file"));
 }
 
 #[test]
@@ -117,35 +103,22 @@ fn paths_are_placed_below_the_longest_allowed_directory() {
     }
     let long = format!("/etc/a/{}", "x/".repeat(2048));
     assert!(placed(&long).unwrap_err().contains("longer than 4095"));
-    assert!(
-        place(&[], "/etc/a/x.toml", None).is_err(),
-        "an empty list allows nothing"
-    );
+    assert!(place(&[], "/etc/a/x.toml", None).is_err(), "an empty list allows nothing");
 }
 
 #[test]
 fn links_and_things_that_are_no_files_are_refused() {
     let (dir, settings) = node();
     let allowed = dir.path().join("allowed");
-    symlink(
-        dir.path().join("other/secret.toml"),
-        allowed.join("link.toml"),
-    )
-    .unwrap();
+    symlink(dir.path().join("other/secret.toml"), allowed.join("link.toml")).unwrap();
     symlink("pod.toml", allowed.join("inner.toml")).unwrap();
     symlink(dir.path().join("other"), allowed.join("dir")).unwrap();
     symlink("/proc/self/root", allowed.join("magic")).unwrap();
     mknodat(CWD, allowed.join("fifo"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     write(&allowed.join("writable.toml"), "x");
-    std::fs::set_permissions(
-        allowed.join("writable.toml"),
-        PermissionsExt::from_mode(0o666),
-    )
-    .unwrap();
-    write(
-        &allowed.join("large.toml"),
-        vec![b'#'; MAX_DOCUMENT_BYTES + 1],
-    );
+    std::fs::set_permissions(allowed.join("writable.toml"), PermissionsExt::from_mode(0o666))
+        .unwrap();
+    write(&allowed.join("large.toml"), vec![b'#'; MAX_DOCUMENT_BYTES + 1]);
     write(&allowed.join("fits.toml"), vec![b'#'; MAX_DOCUMENT_BYTES]);
     let refused = [
         ("link.toml", "symbolic link"),
@@ -163,10 +136,7 @@ fn links_and_things_that_are_no_files_are_refused() {
         let path = allowed.join(name);
         let message = chosen(&settings, path.to_str()).unwrap_err();
         assert!(message.contains(rule), "{name}: {message}");
-        assert!(
-            message.contains(crate::sandbox_spec::ANNOTATION),
-            "{message}"
-        );
+        assert!(message.contains(crate::sandbox_spec::ANNOTATION), "{message}");
         assert!(!message.contains("hunter2"), "{message}");
     }
     chosen(&settings, allowed.join("fits.toml").to_str()).unwrap();
@@ -177,14 +147,8 @@ fn privileged_devices_and_files_of_others_are_refused() {
     let (dir, settings) = node();
     let allowed = dir.path().join("allowed");
     let device = allowed.join("zero");
-    if mknodat(
-        CWD,
-        &device,
-        FileType::CharacterDevice,
-        Mode::RUSR,
-        rustix::fs::makedev(1, 5),
-    )
-    .is_err()
+    if mknodat(CWD, &device, FileType::CharacterDevice, Mode::RUSR, rustix::fs::makedev(1, 5))
+        .is_err()
     {
         test_command::skip("making a device node needs root");
         return;

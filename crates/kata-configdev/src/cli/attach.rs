@@ -150,10 +150,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     if arguments.socket.is_some() || arguments.once.is_some() {
         return Err(UsageError::SocketUseless(transport).into());
     }
-    let request = Request {
-        bundle: &arguments.bundle,
-        sandbox,
-    };
+    let request = Request { bundle: &arguments.bundle, sandbox };
     let attached = match arguments.magic {
         None => attach(&settings, &request)?,
         Some(magic) => {
@@ -168,17 +165,13 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let report = Report {
         sandbox_id: sandbox.as_str(),
         attached: attached.is_some(),
-        disk: attached
-            .as_ref()
-            .map(|disk| DiskReport::of(disk, transport)),
+        disk: attached.as_ref().map(|disk| DiskReport::of(disk, transport)),
     };
     let printed = print(&report, out);
     if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
         // The caller does not know of the file, but of others of this sandbox. The failure to print
         // is the one to report; sweep tries again.
-        let magic = arguments
-            .magic
-            .map_or(Magic::IMAGEPULLER, FurtherMagic::get);
+        let magic = arguments.magic.map_or(Magic::IMAGEPULLER, FurtherMagic::get);
         let _ = shared_image::remove_one(&settings.run_root, sandbox, magic);
     }
     printed?;

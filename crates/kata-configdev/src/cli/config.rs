@@ -53,9 +53,7 @@ pub struct SettingsFile {
 impl SettingsFile {
     /// Its path.
     pub fn path(&self) -> PathBuf {
-        self.settings_file
-            .clone()
-            .unwrap_or_else(Settings::own_path)
+        self.settings_file.clone().unwrap_or_else(Settings::own_path)
     }
 }
 
@@ -95,10 +93,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let obstacles = obstacles(&effective.settings);
     let removed = removed(&effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
-    let found_now = FoundNow {
-        file,
-        namespaces: namespaces.as_deref(),
-    };
+    let found_now = FoundNow { file, namespaces: namespaces.as_deref() };
     let plugins = listed.as_ref().map_or(None, Option::as_deref);
     if arguments.json {
         let mut report = report(&effective, found_now, plugins);
@@ -111,10 +106,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     }
     found?;
     listed?;
-    obstacles
-        .into_iter()
-        .next()
-        .map_or(Ok(0), |error| Err(error.into()))
+    obstacles.into_iter().next().map_or(Ok(0), |error| Err(error.into()))
 }
 
 /// What the document of the settings leads to now.
@@ -156,18 +148,12 @@ fn found(settings: &Settings) -> Option<Sources> {
 
 /// The settings, as `--json` prints them.
 fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[String]>) -> Value {
-    let Effective {
-        settings, origins, ..
-    } = effective;
+    let Effective { settings, origins, .. } = effective;
     let providers = &settings.credential_providers;
     let value = |key: &str, value: Value| json!({"value": value, "source": origins.of(key)});
     let of_providers = |key, found| value(&format!("credential-providers.{key}"), found);
-    let qemu = binaries(settings).map(|(machine, path)| {
-        (
-            machine.into(),
-            value(&format!("qemu.{machine}"), json!(path)),
-        )
-    });
+    let qemu = binaries(settings)
+        .map(|(machine, path)| (machine.into(), value(&format!("qemu.{machine}"), json!(path))));
     let disks = settings.disks.iter().map(|(magic, disk)| {
         let found = value(&format!("disks.{magic}"), json!(disk));
         (magic.to_string(), found)
@@ -221,10 +207,7 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
 
 /// The QEMU binaries by machine type.
 fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
-    let Qemu {
-        default,
-        by_machine,
-    } = &settings.qemu;
+    let Qemu { default, by_machine } = &settings.qemu;
     let of_machines = by_machine.iter().map(|(name, path)| (name.as_str(), path));
     std::iter::once(("default", default)).chain(of_machines)
 }
@@ -236,16 +219,8 @@ fn print(
     (plugins, removed): (Option<&[String]>, &[String]),
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let Effective {
-        settings,
-        files,
-        origins,
-    } = effective;
-    let mut text = SettingsText {
-        out,
-        origins,
-        table: String::new(),
-    };
+    let Effective { settings, files, origins } = effective;
+    let mut text = SettingsText { out, origins, table: String::new() };
     for path in files {
         text.comment(&path.display().to_string())?;
     }
@@ -318,16 +293,8 @@ fn print(
         None => "none".to_owned(),
     };
     for (key, path, by_itself) in [
-        (
-            "config",
-            &providers.config,
-            of_kubelet(|found| &found.config),
-        ),
-        (
-            "bin-dir",
-            &providers.bin_dir,
-            of_kubelet(|found| &found.bin_dir),
-        ),
+        ("config", &providers.config, of_kubelet(|found| &found.config)),
+        ("bin-dir", &providers.bin_dir, of_kubelet(|found| &found.bin_dir)),
     ] {
         match path {
             Some(path) => text.line(key, path)?,

@@ -73,18 +73,11 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 
 fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
     let settings = match &arguments.config {
-        Some(config) => Settings {
-            document: Some(config.clone()),
-            ..Settings::default()
-        },
+        Some(config) => Settings { document: Some(config.clone()), ..Settings::default() },
         None => Settings::load(&arguments.settings.path())?,
     };
     // The kubelet does not say whose pod it pulls for.
-    if let Some(path) = settings
-        .document
-        .as_ref()
-        .filter(|_| settings.is_by_namespace())
-    {
+    if let Some(path) = settings.document.as_ref().filter(|_| settings.is_by_namespace()) {
         return Err(UsageError::WhoseDocument(path.clone()).into());
     }
     let chosen = choice::choose(&settings, &Pod::default())?;
@@ -106,12 +99,10 @@ fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
 /// be kept: the document is at hand, and may have changed the next time.
 fn answer(image: &str, registries: &Registries) -> Response {
     let name = image.split('/').next().unwrap_or_default();
-    let pair = RegistryHost::parse(name)
-        .ok()
-        .and_then(|host| match registries.entry_for(&host) {
-            Match::Entry { entry, .. } => pair(entry, registries),
-            Match::Defaults => None,
-        });
+    let pair = RegistryHost::parse(name).ok().and_then(|host| match registries.entry_for(&host) {
+        Match::Entry { entry, .. } => pair(entry, registries),
+        Match::Defaults => None,
+    });
     Response {
         cache_key_type: CacheKeyType::Registry,
         cache_duration: Some(Duration::ZERO),
@@ -122,15 +113,12 @@ fn answer(image: &str, registries: &Registries) -> Response {
 
 /// The user name and password that an entry has for its registry.
 fn pair(entry: &Registry, registries: &Registries) -> Option<Pair> {
-    let lent = entry
-        .mirrors
-        .iter()
-        .any(|mirror| registries.literal_entry_for(mirror.host()).is_none());
+    let lent =
+        entry.mirrors.iter().any(|mirror| registries.literal_entry_for(mirror.host()).is_none());
     match &entry.credentials {
-        Credentials::Basic { username, password } if !lent => Some(Pair {
-            username: Zeroizing::new(username.clone()),
-            password: password.clone(),
-        }),
+        Credentials::Basic { username, password } if !lent => {
+            Some(Pair { username: Zeroizing::new(username.clone()), password: password.clone() })
+        }
         _ => None,
     }
 }

@@ -91,19 +91,12 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         super::print_object(out, members)?;
         return Ok(0);
     }
-    let told = [
-        (Some(path.as_path()), Some(removed)),
-        (socket, socket_removed),
-    ];
+    let told = [(Some(path.as_path()), Some(removed)), (socket, socket_removed)];
     for (path, removed) in told {
         let (Some(path), Some(removed)) = (path, removed) else {
             continue;
         };
-        let what = if removed {
-            "removed"
-        } else {
-            "nothing to remove"
-        };
+        let what = if removed { "removed" } else { "nothing to remove" };
         writeln!(out, "{}: {what}", path.display())?;
     }
     Ok(0)

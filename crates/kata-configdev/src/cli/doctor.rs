@@ -53,11 +53,8 @@ pub struct Arguments {
 /// Examines the node and prints what was found.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let node = Node::open(&arguments.host_root)?;
-    let report = doctor::examine(
-        &node,
-        arguments.settings_file.as_deref(),
-        arguments.sandbox.as_ref(),
-    );
+    let report =
+        doctor::examine(&node, arguments.settings_file.as_deref(), arguments.sandbox.as_ref());
     if arguments.json {
         super::print_json(out, &report)?;
     } else {
@@ -120,11 +117,9 @@ fn print_sandbox(sandbox: &Joined, out: &mut impl Write) -> std::io::Result<()> 
     if let Some(why) = &sandbox.no_log {
         return writeln!(out, "  log       none: {why}");
     }
-    for (who, lines) in [
-        ("wrapper", &sandbox.wrapper),
-        ("shim", &sandbox.shim),
-        ("guest", &sandbox.guest),
-    ] {
+    for (who, lines) in
+        [("wrapper", &sandbox.wrapper), ("shim", &sandbox.shim), ("guest", &sandbox.guest)]
+    {
         if lines.is_empty() {
             writeln!(out, "  {who:<9} said nothing of it")?;
         }

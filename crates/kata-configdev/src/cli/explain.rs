@@ -186,10 +186,7 @@ fn of_files(
     };
     let against = image.pin(&pins).map(|refused| refused.to_string());
     let asked = settings.image_policy();
-    let asked = match asked
-        .map(|written| measured::explain(written, image.ruled()))
-        .transpose()
-    {
+    let asked = match asked.map(|written| measured::explain(written, image.ruled())).transpose() {
         Ok(asked) => asked,
         Err(problems) => {
             return placed(path, Err(problems)).map(|_| exit::DATA);

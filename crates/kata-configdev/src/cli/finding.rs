@@ -92,18 +92,12 @@ impl Input {
             return warnings;
         };
         let mut warn = |message: String| {
-            warnings.push(Finding {
-                line: None,
-                key: String::new(),
-                message,
-            });
+            warnings.push(Finding { line: None, key: String::new(), message });
         };
         let mode = file.permissions().mode() & 0o7777;
         let uid = file.uid();
         if mode & 0o044 != 0 && holds_secrets(document) {
-            warn(format!(
-                "its mode {mode:04o} lets others read the secrets in it; use 0600"
-            ));
+            warn(format!("its mode {mode:04o} lets others read the secrets in it; use 0600"));
         }
         if mode & 0o022 != 0 {
             warn(format!(
@@ -111,18 +105,14 @@ impl Input {
             ));
         }
         if uid != 0 {
-            warn(format!(
-                "its owner is uid {uid}, not root, so sandboxes will refuse it"
-            ));
+            warn(format!("its owner is uid {uid}, not root, so sandboxes will refuse it"));
         }
         warnings
     }
 
     /// Parses the document: what it says and every warning, or every problem.
     pub fn parse(&self) -> Result<(Document, Vec<Finding>), Problems> {
-        let Checked {
-            document, warnings, ..
-        } = Document::parse(&self.text)?;
+        let Checked { document, warnings, .. } = Document::parse(&self.text)?;
         let mut findings = self.warnings(&document);
         findings.extend(warnings.iter().map(of_warning));
         findings.extend(unusable_keys(&document));
@@ -143,9 +133,7 @@ impl Input {
 
     /// Parses the document as the measured one, which no node has as a file of its own.
     pub fn parse_measured(&self) -> Result<(Document, Vec<Finding>), Problems> {
-        let Checked {
-            document, warnings, ..
-        } = Document::parse_measured(&self.text)?;
+        let Checked { document, warnings, .. } = Document::parse_measured(&self.text)?;
         // The guest reads them by the same function.
         Pins::read(&document.pins)?;
         let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
@@ -174,13 +162,7 @@ fn unusable_keys_of<'d>(
     let name = name.map_or(String::new(), |name| format!(".\"{}\"", name.written()));
     let mut passwords = 0;
     keys.iter().enumerate().filter_map(move |(index, key)| {
-        let has_password = matches!(
-            key,
-            DecryptionKey::Given {
-                password: Some(_),
-                ..
-            }
-        );
+        let has_password = matches!(key, DecryptionKey::Given { password: Some(_), .. });
         passwords += usize::from(has_password);
         let why = if has_password && passwords > decryption_secret::MAX_PASSWORDS {
             let limit = decryption_secret::MAX_PASSWORDS;
@@ -210,10 +192,7 @@ fn unusable_clients(document: &Document) -> impl Iterator<Item = Finding> {
 
 /// Whether anything in `document` must be kept from other users of the node.
 fn holds_secrets(document: &Document) -> bool {
-    let proxies = [
-        &document.extra_env.http_proxy,
-        &document.extra_env.https_proxy,
-    ];
+    let proxies = [&document.extra_env.http_proxy, &document.extra_env.https_proxy];
     // A proxy's address shows itself without its user name and password.
     let proxy_password = |proxy: &puller_config::ProxyUrl| proxy.url() != proxy.to_string();
     proxies.into_iter().flatten().any(proxy_password)
@@ -286,15 +265,8 @@ pub fn print(
     findings: &[Finding],
 ) -> io::Result<()> {
     for finding in findings {
-        let line = finding
-            .line
-            .map(|line| format!(":{line}"))
-            .unwrap_or_default();
-        let key = if finding.key.is_empty() {
-            String::new()
-        } else {
-            format!("{}: ", finding.key)
-        };
+        let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let key = if finding.key.is_empty() { String::new() } else { format!("{}: ", finding.key) };
         let text = format!("{}{line}: {kind}{key}{}", path.display(), finding.message);
         writeln!(out, "{}", one_line(&text))?;
     }

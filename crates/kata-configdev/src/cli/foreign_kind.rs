@@ -25,10 +25,7 @@ struct Manifest<'t> {
 }
 
 const DOCKER: ForeignKind = kind("a docker configuration", "docker-config");
-const SECRETS: ForeignKind = kind(
-    "a manifest with credentials for image pulls",
-    "docker-config",
-);
+const SECRETS: ForeignKind = kind("a manifest with credentials for image pulls", "docker-config");
 const KEYS: ForeignKind = kind("a manifest of Kubernetes", "decryption-secret");
 const PRIVATE_KEY: ForeignKind = kind("a private key", "decryption-secret");
 const K3S: ForeignKind = kind("a registries.yaml of K3s or RKE2", "registries-yaml");
@@ -106,13 +103,7 @@ impl ForeignKind {
         };
         // A secret's type or its key says so.
         let is_docker = text.contains("dockerconfigjson") || text.contains("dockercfg");
-        found.map(|kind| {
-            if kind == KEYS && is_docker {
-                SECRETS
-            } else {
-                kind
-            }
-        })
+        found.map(|kind| if kind == KEYS && is_docker { SECRETS } else { kind })
     }
 
     fn of_toml(tree: &Tree<'_>) -> Option<Self> {
@@ -187,36 +178,18 @@ mod tests {
             ("{\"auths\": {\"r.corp\": {\"auth\": \"x\"}}}", Some(DOCKER)),
             ("\u{feff}\n {\"credsStore\": \"desktop\"}", Some(DOCKER)),
             ("{\"https://r.corp\": {\"auth\": \"x\"}}", Some(DOCKER)),
-            (
-                "{\"kind\": \"Secret\", \"type\": \"kubernetes.io/dockerconfigjson\"}",
-                Some(SECRETS),
-            ),
+            ("{\"kind\": \"Secret\", \"type\": \"kubernetes.io/dockerconfigjson\"}", Some(SECRETS)),
             ("{\"kty\": \"RSA\"}", Some(PRIVATE_KEY)),
             ("{}", None),
             ("{\"auths\": ", None),
-            (
-                "apiVersion: v1\nkind: Secret\ndata:\n  key: eA==\n",
-                Some(KEYS),
-            ),
-            (
-                "---\nkind: Secret\ndata:\n  .dockerconfigjson: e30=\n",
-                Some(SECRETS),
-            ),
+            ("apiVersion: v1\nkind: Secret\ndata:\n  key: eA==\n", Some(KEYS)),
+            ("---\nkind: Secret\ndata:\n  .dockerconfigjson: e30=\n", Some(SECRETS)),
             ("# k3s\nmirrors:\n  docker.io:\n", Some(K3S)),
             ("configs:\n", Some(K3S)),
             ("[[registry]]\nlocation = \"r.corp\"\n", Some(CONTAINERS)),
-            (
-                "unqualified-search-registries = [\"docker.io\"]\n",
-                Some(CONTAINERS),
-            ),
-            (
-                "server = \"https://r.corp\"\n[host.\"https://m\"]\n",
-                Some(HOSTS),
-            ),
-            (
-                "version = 2\n[plugins.\"io.containerd\"]\n",
-                Some(CONTAINERD),
-            ),
+            ("unqualified-search-registries = [\"docker.io\"]\n", Some(CONTAINERS)),
+            ("server = \"https://r.corp\"\n[host.\"https://m\"]\n", Some(HOSTS)),
+            ("version = 2\n[plugins.\"io.containerd\"]\n", Some(CONTAINERD)),
             ("socket = \"x\"\n[kbc]\nname = \"cc_kbc\"\n", Some(CDH)),
             ("HTTPS_PROXY=http://proxy.corp:3128\n", Some(PROXIES)),
             ("-----BEGIN RSA PRIVATE KEY-----\n", Some(PRIVATE_KEY)),
@@ -227,15 +200,9 @@ mod tests {
                  [host.\n\"\"\"\n",
                 None,
             ),
-            (
-                "[registries.\"r.corp\"]\nusername = \nx = \"\"\"\nmirrors:\n",
-                None,
-            ),
+            ("[registries.\"r.corp\"]\nusername = \nx = \"\"\"\nmirrors:\n", None),
             ("[image]\n[registries.\"r.corp\"]\nusrname = \"x\"\n", None),
-            (
-                "note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n\"\"\"\n",
-                None,
-            ),
+            ("note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n\"\"\"\n", None),
             ("note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n", None),
             // No import reads those.
             ("apiVersion: apps/v1\nkind: DaemonSet\n", None),

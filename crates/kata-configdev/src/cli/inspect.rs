@@ -61,10 +61,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
         config_image::decode(&file, magic).map_err(|source| match source {
             // Any file may begin with eight such letters.
             DecodeError::Header(_) if is_further => unknown(path, found),
-            source => CommandError::Image {
-                path: path.into(),
-                source,
-            },
+            source => CommandError::Image { path: path.into(), source },
         })?;
     let source_bytes = file.size().map_err(unreadable)?;
     let report = Report {
@@ -135,11 +132,7 @@ fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Comma
         Content::Initdata(document) => document.print(path, out),
         Content::Further(document) => {
             writeln!(out, "document  {} bytes", document.document_bytes)?;
-            Ok(writeln!(
-                out,
-                "          sha256 {}",
-                document.document_sha256
-            )?)
+            Ok(writeln!(out, "          sha256 {}", document.document_sha256)?)
         }
     }
 }

@@ -125,9 +125,8 @@ pub(super) fn keep(common: &Common, docker_config: &[PathBuf], remove: bool) -> 
 fn options(common: &Common, docker_config: &[PathBuf], remove: bool) -> Result<Options, Error> {
     let mut options = load(&common.config)?;
     let paths = docker_config.iter().map(std::path::absolute);
-    let paths: Vec<PathBuf> = paths
-        .collect::<Result<_, _>>()
-        .map_err(|source| Error::DockerConfigPath { source })?;
+    let paths: Vec<PathBuf> =
+        paths.collect::<Result<_, _>>().map_err(|source| Error::DockerConfigPath { source })?;
     options.add_docker_configs(&paths)?;
     if remove {
         options.sets.clear();

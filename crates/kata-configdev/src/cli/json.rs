@@ -53,9 +53,6 @@ mod tests {
             printed,
             "{\"a\\u202e\":\"\\u009b31m \\u007f ü 語 \\udb40\\udc01 \\u001b \\\"\\\\\"}\n"
         );
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(&printed).unwrap(),
-            value
-        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
     }
 }

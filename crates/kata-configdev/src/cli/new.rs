@@ -93,10 +93,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     if let Some(user) = &arguments.user {
         let offer = Offer {
             name: name.written(),
-            offered: Offered::Password {
-                username: user.clone(),
-                password: password_of_stdin()?,
-            },
+            offered: Offered::Password { username: user.clone(), password: password_of_stdin()? },
             source: "the account".into(),
         };
         text = entry::with_account(&text, &offer)?;
@@ -149,10 +146,8 @@ fn before(path: Option<&Path>) -> Result<Option<DocumentText>, CommandError> {
 /// The certificates of a file; what else is in it is told.
 fn certificates(path: &Path) -> Result<Certificates, CommandError> {
     let bytes = read_named(path, MAX_CA_FILE_BYTES)?;
-    let unread = |reason: &str| CommandError::Certificates {
-        path: path.into(),
-        reason: reason.to_owned(),
-    };
+    let unread =
+        |reason: &str| CommandError::Certificates { path: path.into(), reason: reason.to_owned() };
     let (certificates, Skipped(count)) = Certificates::of_file(&bytes).map_err(unread)?;
     if count > 0 {
         let note = format!(

@@ -43,12 +43,7 @@ pub struct Arguments {
     remove: bool,
     /// Ask the agent that runs instead: whether its first pass has ended, for which the answer
     /// waits; or whether the node is ready.
-    #[arg(
-        long,
-        value_enum,
-        value_name = "QUESTION",
-        conflicts_with = "docker_config"
-    )]
+    #[arg(long, value_enum, value_name = "QUESTION", conflicts_with = "docker_config")]
     probe: Option<Probe>,
 }
 

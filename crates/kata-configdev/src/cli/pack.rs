@@ -34,11 +34,7 @@ pub fn run(
         None => return Ok(exit::DATA),
     };
     image_file::write(output, &image).map_err(CommandError::output)?;
-    let (path, bytes, sha256) = (
-        output.to_string_lossy(),
-        image.len(),
-        digest::sha256(&image),
-    );
+    let (path, bytes, sha256) = (output.to_string_lossy(), image.len(), digest::sha256(&image));
     if json {
         let text = &input.text;
         let document = json!({"bytes": text.len(), "sha256": digest::sha256(text)});

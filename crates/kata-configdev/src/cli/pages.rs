@@ -76,17 +76,13 @@ pub fn write(command: Command, directory: &Path) -> Result<(), FileError> {
 
 /// Commands have few levels, which are the program's own.
 fn write_all(command: &Command, source: &str, directory: &Path) -> Result<(), FileError> {
-    for inner in command
-        .get_subcommands()
-        .filter(|inner| !inner.is_hide_set())
-    {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         write_all(inner, source, directory)?;
     }
     let man = Man::new(command.clone()).source(source);
     let path = directory.join(man.get_filename());
     let page = page(command, &man).map_err(FileFault::from);
-    page.and_then(|page| Ok(std::fs::write(&path, page)?))
-        .map_err(|fault| fault.at(&path))
+    page.and_then(|page| Ok(std::fs::write(&path, page)?)).map_err(|fault| fault.at(&path))
 }
 
 fn page(command: &Command, man: &Man) -> io::Result<Vec<u8>> {

@@ -169,15 +169,10 @@ fn ask(
     let mut answers = BTreeMap::new();
     let mut code = exit::DATA;
     for images in images.chunks(ASKED_AT_ONCE) {
-        let document = arguments.config.as_deref().map(|path| Document {
-            path,
-            is_measured: false,
-        });
-        let question = Question {
-            document,
-            images: images.iter().map(OsStr::new).collect(),
-            json: true,
-        };
+        let document =
+            arguments.config.as_deref().map(|path| Document { path, is_measured: false });
+        let question =
+            Question { document, images: images.iter().map(OsStr::new).collect(), json: true };
         let answer = question.ask()?;
         code = code.max(answer.code);
         let answer = answer.object();

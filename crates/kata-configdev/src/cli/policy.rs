@@ -98,10 +98,7 @@ fn check(arguments: &Check, out: &mut impl Write) -> Result<u8, CommandError> {
                 true => (", refused because of --strict", exit::DATA),
                 false => ("", 0),
             };
-            writeln!(
-                out,
-                "{path}: valid, {scopes} scope{s} and the default{refused}"
-            )?;
+            writeln!(out, "{path}: valid, {scopes} scope{s} and the default{refused}")?;
             Ok(code)
         }
         Err(error) => refuse(&error, out),
@@ -139,10 +136,6 @@ fn refuse(error: &InvalidPolicy, out: &mut impl Write) -> Result<u8, CommandErro
 
 fn read(path: &Path, is_coco: bool) -> Result<Result<Policy, InvalidPolicy>, CommandError> {
     let text = read_named(path, MAX_POLICY_BYTES)?;
-    let dialect = if is_coco {
-        Dialect::Coco
-    } else {
-        Dialect::Containers
-    };
+    let dialect = if is_coco { Dialect::Coco } else { Dialect::Containers };
     Ok(Policy::parse(&text, dialect))
 }

@@ -22,11 +22,7 @@ pub fn warnings(document: &Document, now: SystemTime) -> Vec<Finding> {
     let broker = broker.map(|roots| ("resources.kbs-ca-certs".to_owned(), roots));
     for (key, roots) in registries.chain(broker) {
         let messages = messages(roots, now).into_iter();
-        findings.extend(messages.map(|message| Finding {
-            line: None,
-            key: key.clone(),
-            message,
-        }));
+        findings.extend(messages.map(|message| Finding { line: None, key: key.clone(), message }));
     }
     findings
 }
@@ -61,11 +57,7 @@ mod tests {
         let day = 24 * 60 * 60;
         for (keys, before_end, expected) in [
             ("", 31 * day, None),
-            (
-                "",
-                29 * day,
-                Some("which ends on 2126-10-27, will verify nobody within 30 days"),
-            ),
+            ("", 29 * day, Some("which ends on 2126-10-27, will verify nobody within 30 days")),
             ("", 0, Some("will verify nobody within 30 days")),
             ("ca-dates = false", 0, None),
         ] {

@@ -61,11 +61,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         // Without a standard error the exit code tells.
         let _ = writeln!(err, "{}", one_line(&line));
     }
-    let code = if swept.failed.is_empty() {
-        0
-    } else {
-        exit::UNAVAILABLE
-    };
+    let code = if swept.failed.is_empty() { 0 } else { exit::UNAVAILABLE };
     if arguments.json {
         let ids = |sandboxes: &[SandboxId]| -> Value {
             sandboxes.iter().map(SandboxId::as_str).collect()
@@ -90,10 +86,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         writeln!(out, "{sandbox}: removed")?;
     }
     for (sandbox, paths) in &swept.remains {
-        let paths: Vec<String> = paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "{sandbox}: gone; Kata left {}", paths.join(", "))?;
     }
     writeln!(

@@ -88,14 +88,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
                 other => other,
             },
         )?;
-    let Updated {
-        transport,
-        path,
-        size,
-        used,
-        sha256,
-        changed,
-    } = updated;
+    let Updated { transport, path, size, used, sha256, changed } = updated;
     if arguments.json {
         let members = [
             ("sandbox_id", json!(sandbox.as_str())),
@@ -110,11 +103,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         return Ok(0);
     }
     let outcome = if changed { "updated" } else { "unchanged" };
-    writeln!(
-        out,
-        "{}: {outcome}, {used} of {size} bytes used, sha256 {sha256}",
-        path.display()
-    )?;
+    writeln!(out, "{}: {outcome}, {used} of {size} bytes used, sha256 {sha256}", path.display())?;
     Ok(0)
 }
 
@@ -143,10 +132,8 @@ fn image(
             let Some(only) = only else {
                 return pack(Magic::IMAGEPULLER, &input.text).map(Some);
             };
-            let narrowed = narrow(&input.text, only).map_err(|source| SandboxError::Narrow {
-                path: config.into(),
-                source,
-            })?;
+            let narrowed = narrow(&input.text, only)
+                .map_err(|source| SandboxError::Narrow { path: config.into(), source })?;
             pack(Magic::IMAGEPULLER, &narrowed.text).map(Some)
         }
         None => Ok(None),

@@ -28,12 +28,7 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
             let message = "no runtime of containerd or CRI-O that was found has a configuration \
                 here, so that pods may be started by another one; see ConfigPath of the runtime";
             let path = &handler.directory;
-            findings.push(Finding::new(
-                "handler-unused",
-                Severity::Note,
-                path,
-                message,
-            ));
+            findings.push(Finding::new("handler-unused", Severity::Note, path, message));
         }
     }
 }

@@ -21,11 +21,7 @@ const ROOT_DIR_FLAG: &str = "--root-dir";
 /// Where it looks after its own directory, for the file of either form: its working directory,
 /// which is `/` as systemd starts it, its home and `/`. A service has no home unless its unit sets
 /// HOME, and then it is root's.
-const JSON: [&str; 3] = [
-    "/config.json",
-    "/root/.docker/config.json",
-    "/.docker/config.json",
-];
+const JSON: [&str; 3] = ["/config.json", "/root/.docker/config.json", "/.docker/config.json"];
 const LEGACY: [&str; 2] = ["/.dockercfg", "/root/.dockercfg"];
 
 /// The most registries that are told by name. Free to change.
@@ -41,14 +37,9 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
         return;
     };
     let document = set.document.as_ref();
-    let mut lacking = names
-        .iter()
-        .filter(|name| document.is_none_or(|document| !has(document, name)));
-    let told: Vec<String> = lacking
-        .by_ref()
-        .take(MAX_TOLD)
-        .map(|name| safe(name))
-        .collect();
+    let mut lacking =
+        names.iter().filter(|name| document.is_none_or(|document| !has(document, name)));
+    let told: Vec<String> = lacking.by_ref().take(MAX_TOLD).map(|name| safe(name)).collect();
     if told.is_empty() {
         return;
     }
@@ -76,12 +67,8 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 fn first(node: &Node) -> Option<(PathBuf, Vec<String>)> {
     let root_dir = KubeletFlags::read(node).path(ROOT_DIR_FLAG);
     let root_dir = root_dir.unwrap_or_else(|| ROOT_DIR.into());
-    let json = [root_dir.join("config.json")]
-        .into_iter()
-        .chain(JSON.map(PathBuf::from));
-    let legacy = [root_dir.join(".dockercfg")]
-        .into_iter()
-        .chain(LEGACY.map(PathBuf::from));
+    let json = [root_dir.join("config.json")].into_iter().chain(JSON.map(PathBuf::from));
+    let legacy = [root_dir.join(".dockercfg")].into_iter().chain(LEGACY.map(PathBuf::from));
     json.chain(legacy)
         .find_map(|path| Some((names(node, &path)?, path)))
         .map(|(names, path)| (path, names))
@@ -90,10 +77,7 @@ fn first(node: &Node) -> Option<(PathBuf, Vec<String>)> {
 /// For which registries a file has credentials; `None` where it is none of docker's.
 fn names(node: &Node, path: &Path) -> Option<Vec<String>> {
     let text = node.read(path, MAX_CONFIG_BYTES).ok()?;
-    let file = SourceFile {
-        name: "",
-        text: &text,
-    };
+    let file = SourceFile { name: "", text: &text };
     // An entry for more than a document can say is the kubelet's all the same.
     let imported = import(&[file], None, Widening::Allowed);
     let names = imported.offers.into_iter().map(|offer| offer.name);

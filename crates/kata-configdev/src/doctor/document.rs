@@ -64,9 +64,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
         Some(paths) => set.keys_in = namespaces::check(node, set, effective, &paths, findings),
         None => {
             let document = check_one(node, set, effective, &path, findings);
-            let has_keys = document
-                .as_ref()
-                .is_some_and(|known| !known.decryption_keys.is_empty());
+            let has_keys = document.as_ref().is_some_and(|known| !known.decryption_keys.is_empty());
             set.keys_in = has_keys.then_some(path);
             set.document = document;
         }
@@ -139,10 +137,7 @@ pub(super) fn told(
         let message = format!("{key}{}{then}", one.message);
         Finding::new(id, severity, path, message).at_line(one.line.unwrap_or(0))
     }));
-    if let Some(reason) = document
-        .as_ref()
-        .and_then(|known| known.node_error.as_ref())
-    {
+    if let Some(reason) = document.as_ref().and_then(|known| known.node_error.as_ref()) {
         let message = format!(
             "it has no registries but a reason, which every pull of a guest fails with: {reason}; \
             put a document in its place"
@@ -192,10 +187,5 @@ fn nobody_names_one(set: &Set<'_>, settings: &Settings) -> Option<Finding> {
         named, so that no sandbox gets a disk and guests pull anonymously; write document = \
         \"/etc/kata-configdev/imagepuller.toml\"";
     let path = &set.settings_file;
-    Some(Finding::new(
-        "document-none",
-        Severity::Warning,
-        path,
-        message,
-    ))
+    Some(Finding::new("document-none", Severity::Warning, path, message))
 }

@@ -112,9 +112,7 @@ impl Engine {
     #[must_use]
     pub fn directories(&self) -> Vec<PathBuf> {
         let mains = self.runtimes.iter().filter_map(|one| one.main.as_ref());
-        mains
-            .filter_map(|main| Some(main.parent()?.to_owned()))
-            .collect()
+        mains.filter_map(|main| Some(main.parent()?.to_owned())).collect()
     }
 
     /// The names of the main files in `directory` that runtimes use; empty where that is not known.
@@ -125,8 +123,7 @@ impl Engine {
         }
         let mains = self.runtimes.iter().filter_map(|one| one.main.as_ref());
         let here = mains.filter(|main| main.parent() == Some(directory));
-        here.filter_map(|main| Some(main.file_name()?.to_str()?.to_owned()))
-            .collect()
+        here.filter_map(|main| Some(main.file_name()?.to_str()?.to_owned())).collect()
     }
 
     /// The runtimes that have the configuration of `handler`.
@@ -163,11 +160,7 @@ impl Engine {
                 name: name.clone(),
                 source: runtime.source.clone(),
                 line: 0,
-                main: main_file(
-                    node,
-                    runtime.config_path.as_deref(),
-                    runtime.program.as_deref(),
-                ),
+                main: main_file(node, runtime.config_path.as_deref(), runtime.program.as_deref()),
                 lost_annotations: [ANNOTATION, REGISTRIES_ANNOTATION]
                     .into_iter()
                     .filter(|annotation| !runtime.passes(annotation))
@@ -187,11 +180,7 @@ impl Engine {
         let listed = listed.into_iter().filter(|entry| !entry.is_directory);
         let listed = listed.map(|entry| drop_ins.join(entry.name));
         let mut config = CrioConfig::default();
-        for path in [main.to_owned()]
-            .into_iter()
-            .chain(listed)
-            .take(MAX_CRIO_FILES)
-        {
+        for path in [main.to_owned()].into_iter().chain(listed).take(MAX_CRIO_FILES) {
             let name = shown(path.as_os_str().as_encoded_bytes()).to_string();
             match node.read(&path, MAX_CRIO_CONFIG_BYTES) {
                 Ok(text) => {

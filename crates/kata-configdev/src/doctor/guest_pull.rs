@@ -22,13 +22,7 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
         return;
     };
     for handler in &set.handlers {
-        let mains = || {
-            handler
-                .standing
-                .mains
-                .iter()
-                .filter(|main| main.starts_qemu)
-        };
+        let mains = || handler.standing.mains.iter().filter(|main| main.starts_qemu);
         let is_left = engine.of(handler).any(|runtime| runtime.pulls_in_guest);
         let is_forced = mains().all(|main| main.guest_pull.is_some());
         let is_known = engine.of(handler).next().is_some();
@@ -60,12 +54,7 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
 fn unset(set: &Set<'_>) -> Finding {
     let message = "guests pull here, but guest-pull is not set, so that with runtime-rs a refused \
         sandbox ends after 50 seconds without a cause; write guest-pull = true";
-    Finding::new(
-        "guest-pull-unset",
-        Severity::Note,
-        &set.settings_file,
-        message,
-    )
+    Finding::new("guest-pull-unset", Severity::Note, &set.settings_file, message)
 }
 
 fn nowhere(handler: &Handler, set: &Set<'_>, says_so: bool) -> Finding {
@@ -87,10 +76,9 @@ fn nowhere(handler: &Handler, set: &Set<'_>, says_so: bool) -> Finding {
 fn components(main: &Main) -> Option<Finding> {
     let place = main.value("hypervisor", "kernel_params");
     let said = place.and_then(|place| match &place.value {
-        Value::Text(text) => text
-            .split_whitespace()
-            .rev()
-            .find_map(|word| word.strip_prefix(COMPONENTS)),
+        Value::Text(text) => {
+            text.split_whitespace().rev().find_map(|word| word.strip_prefix(COMPONENTS))
+        }
         _ => None,
     });
     if said.is_some_and(|said| LEAVING.contains(&said)) {

@@ -49,9 +49,8 @@ pub fn find(node: &Node, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Ha
         directories.search(node, &place, 0);
     }
     let handlers = directories.found.into_iter();
-    let handlers: Vec<Handler> = handlers
-        .filter_map(|directory| look_at(node, engine, directory, findings))
-        .collect();
+    let handlers: Vec<Handler> =
+        handlers.filter_map(|directory| look_at(node, engine, directory, findings)).collect();
     findings.extend(without_wrapper(&handlers));
     if handlers.is_empty() {
         findings.push(Finding::new(
@@ -78,21 +77,13 @@ fn look_at(
         Ok(standing) => standing?,
         Err(error) => {
             let message = format!("this handler is not looked at: {error}");
-            findings.push(Finding::new(
-                "handler-unread",
-                Severity::Warning,
-                &directory,
-                message,
-            ));
+            findings.push(Finding::new("handler-unread", Severity::Warning, &directory, message));
             return None;
         }
     };
     let said = std::mem::take(&mut standing.findings);
     findings.extend(said.into_iter().map(Finding::from));
-    Some(Handler {
-        directory,
-        standing,
-    })
+    Some(Handler { directory, standing })
 }
 
 /// The handlers that start QEMU by themselves, in one finding: a node has some twenty, most of
@@ -102,10 +93,7 @@ fn without_wrapper(handlers: &[Handler]) -> Option<Finding> {
         let standing = &handler.standing;
         standing.wrapper.is_none() && standing.mains.iter().any(|main| main.starts_qemu)
     };
-    let mut directories = handlers
-        .iter()
-        .filter(starts_qemu)
-        .map(|one| &one.directory);
+    let mut directories = handlers.iter().filter(starts_qemu).map(|one| &one.directory);
     let first = directories.next()?;
     let names = directories.filter_map(|path| Some(shown(path.file_name()?.as_encoded_bytes())));
     let names: Vec<String> = names.map(|name| name.to_string()).collect();

@@ -42,12 +42,7 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
             Err(error) => {
                 let message = format!("the installer's list is not looked at: {error}");
                 let id = "installation-unread";
-                findings.push(Finding::new(
-                    id,
-                    Severity::Warning,
-                    prefix.as_str(),
-                    message,
-                ));
+                findings.push(Finding::new(id, Severity::Warning, prefix.as_str(), message));
             }
         }
     }
@@ -81,12 +76,7 @@ fn told(installed: &installation::Installed) -> Vec<Finding> {
             "{owner} installed it, and it is not there; see that its pod runs on this node, or \
             remove the installation with kata-configdev uninstall"
         );
-        Finding::new(
-            "installation-missing",
-            Severity::Warning,
-            path.as_str(),
-            message,
-        )
+        Finding::new("installation-missing", Severity::Warning, path.as_str(), message)
     });
     let staying = installed.staying.iter().map(|path| {
         let message = format!(

@@ -12,10 +12,7 @@ use crate::settings::KUBELET_FLAG_FILES;
 const UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/etc/systemd/system"];
 
 /// Where k3s and RKE2 have the arguments of their kubelet.
-const RANCHER: [&str; 2] = [
-    "/etc/rancher/k3s/config.yaml",
-    "/etc/rancher/rke2/config.yaml",
-];
+const RANCHER: [&str; 2] = ["/etc/rancher/k3s/config.yaml", "/etc/rancher/rke2/config.yaml"];
 
 /// The most drop-ins of the kubelet's unit, and of its configuration. Free to change.
 pub(super) const MAX_DROP_INS: usize = 32;
@@ -54,14 +51,8 @@ fn files(node: &Node) -> Vec<PathBuf> {
         files.push(directory.join("kubelet.service"));
         let drop_ins = directory.join("kubelet.service.d");
         let listed = node.list(&drop_ins).unwrap_or_default();
-        let listed = listed
-            .into_iter()
-            .filter(|entry| entry.name.ends_with(".conf"));
-        files.extend(
-            listed
-                .take(MAX_DROP_INS)
-                .map(|entry| drop_ins.join(entry.name)),
-        );
+        let listed = listed.into_iter().filter(|entry| entry.name.ends_with(".conf"));
+        files.extend(listed.take(MAX_DROP_INS).map(|entry| drop_ins.join(entry.name)));
     }
     let others = KUBELET_FLAG_FILES.into_iter().chain(RANCHER);
     files.extend(others.map(PathBuf::from));

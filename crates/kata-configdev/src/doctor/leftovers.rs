@@ -63,12 +63,7 @@ fn state(node: &Node) -> Option<Finding> {
     }
     let message = "nothing that uses it is installed here, and it may hold credentials; remove it \
         (rm -r) once no sandbox of that installation runs";
-    Some(Finding::new(
-        "leftover-state",
-        Severity::Warning,
-        path,
-        message,
-    ))
+    Some(Finding::new("leftover-state", Severity::Warning, path, message))
 }
 
 /// Whether the list of an installation may be in the usual prefix, or in one right below it.
@@ -91,14 +86,10 @@ fn told(run_root: &Path, swept: Swept) -> Vec<Finding> {
         let path = crate::shared_image::directory(run_root, sandbox);
         Finding::new("leftover-image", Severity::Warning, path, &message)
     });
-    let remains = swept
-        .remains
-        .iter()
-        .flat_map(|(_, paths)| paths)
-        .map(|path| {
-            let message = "Kata left this of a sandbox that is gone; remove it by hand";
-            Finding::new("leftover-of-kata", Severity::Note, path, message)
-        });
+    let remains = swept.remains.iter().flat_map(|(_, paths)| paths).map(|path| {
+        let message = "Kata left this of a sandbox that is gone; remove it by hand";
+        Finding::new("leftover-of-kata", Severity::Note, path, message)
+    });
     let images = images.take(MAX_TOLD);
     images.chain(remains.take(MAX_TOLD)).collect()
 }

@@ -33,9 +33,7 @@ pub fn check(
         keys_in = Some(other.clone());
     }
     let failed = |fault| ChoiceError::NamespaceDirectory(fault);
-    let seen = node
-        .seen(paths.directory())
-        .map_err(|fault| failed(fault.at(paths.directory())));
+    let seen = node.seen(paths.directory()).map_err(|fault| failed(fault.at(paths.directory())));
     let listed = seen.and_then(|seen| Ok((namespaces_in(&seen, paths)?, seen)));
     let (names, seen) = match listed {
         Ok(listed) => listed,

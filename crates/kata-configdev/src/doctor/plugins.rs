@@ -25,12 +25,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
                 wrapper's settings asks none, so that guests do not get what they say; add \
                 registries there if they should";
             let config = node.of_node(&found.config);
-            findings.push(Finding::new(
-                "providers-not-asked",
-                Severity::Note,
-                config,
-                message,
-            ));
+            findings.push(Finding::new("providers-not-asked", Severity::Note, config, message));
         }
         return;
     }
@@ -56,10 +51,8 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     };
     let bin_dir = node.of_node(&bin_dir);
     if let Err(fault) = administered(node, &bin_dir) {
-        let message = format!(
-            "{fault}, so that no credential provider in it is asked: {}",
-            fault.remedy()
-        );
+        let message =
+            format!("{fault}, so that no credential provider in it is asked: {}", fault.remedy());
         findings.push(warning("provider-access", &bin_dir, message));
     }
     for uncovered in providers::uncovered(&asked.registries, listed.list()) {

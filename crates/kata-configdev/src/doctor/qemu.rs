@@ -22,10 +22,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let qemu = &effective.settings.qemu;
     let by_machine = qemu.by_machine.iter();
     let binaries = by_machine.map(|(machine, path)| (machine.as_str(), path.as_path()));
-    for (machine, path) in [("default", qemu.default.as_path())]
-        .into_iter()
-        .chain(binaries)
-    {
+    for (machine, path) in [("default", qemu.default.as_path())].into_iter().chain(binaries) {
         if let Err((id, error)) = program(node, path) {
             let (file, line) = place(set, effective.origins.of(&format!("qemu.{machine}")));
             findings.push(of_sandboxes(id, Severity::Fault, file, &error).at_line(line));
@@ -38,10 +35,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 /// handler.
 fn differs(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
     let qemu = &effective.settings.qemu;
-    let mut mains = set
-        .handlers
-        .iter()
-        .flat_map(|handler| &handler.standing.mains);
+    let mut mains = set.handlers.iter().flat_map(|handler| &handler.standing.mains);
     let real = |path: &Path| node.real(path).unwrap_or_else(|_| path.to_owned());
     let named: Vec<PathBuf> = [&qemu.default]
         .into_iter()

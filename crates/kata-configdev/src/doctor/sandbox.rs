@@ -86,19 +86,15 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
             joined.add_log(&found.entries, id);
             joined.not_searched.extend(found.cut);
             if joined.says_nothing() {
-                let others = format!(
-                    "the journal's entries of others than {}",
-                    IDENTIFIERS.join(", ")
-                );
+                let others =
+                    format!("the journal's entries of others than {}", IDENTIFIERS.join(", "));
                 joined.not_searched.push(others);
             }
         }
         Err(why) => joined.no_log = Some(why),
     }
     let logs = LOGS.iter().filter(|path| !node.is_missing(Path::new(path)));
-    joined
-        .not_searched
-        .extend(logs.map(|path| (*path).to_owned()));
+    joined.not_searched.extend(logs.map(|path| (*path).to_owned()));
     joined
 }
 
@@ -109,10 +105,7 @@ impl Joined {
 
     /// Takes the lines about the sandbox, of which the newest comes first.
     pub fn add_log(&mut self, entries: &[Entry], id: &SandboxId) {
-        for entry in entries
-            .iter()
-            .filter(|entry| entry.text.contains(id.as_str()))
-        {
+        for entry in entries.iter().filter(|entry| entry.text.contains(id.as_str())) {
             let lines = match speaker(&entry.text) {
                 Some(Speaker::Wrapper) => &mut self.wrapper,
                 Some(Speaker::Guest) => &mut self.guest,
@@ -158,9 +151,8 @@ fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
     let of_containerd = namespaces
         .into_iter()
         .map(|namespace| Path::new(BUNDLES).join(namespace.name).join(id.as_str()));
-    let of_crio = CRIO_BUNDLES
-        .iter()
-        .map(|above| Path::new(above).join(id.as_str()).join("userdata"));
+    let of_crio =
+        CRIO_BUNDLES.iter().map(|above| Path::new(above).join(id.as_str()).join("userdata"));
     let mut all = of_containerd.chain(of_crio);
     all.find(|bundle| node.has_directory(bundle))
 }

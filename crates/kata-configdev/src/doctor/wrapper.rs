@@ -54,12 +54,7 @@ fn version(node: &Node, path: &Path) -> Option<Finding> {
         {}; update one of them, or use the kata-configdev that lies beside this wrapper",
         program_version::VERSION
     );
-    Some(Finding::new(
-        "wrapper-version",
-        Severity::Note,
-        path,
-        message,
-    ))
+    Some(Finding::new("wrapper-version", Severity::Note, path, message))
 }
 
 fn beside_this_program() -> Option<PathBuf> {

@@ -78,10 +78,7 @@ impl FileFault {
     /// The fault as one of the file or directory `path`.
     #[must_use]
     pub fn at(self, path: impl Into<PathBuf>) -> FileError {
-        FileError {
-            path: path.into(),
-            fault: self,
-        }
+        FileError { path: path.into(), fault: self }
     }
 
     /// Whether the file is simply not there.

@@ -31,12 +31,8 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
             Some(_) => "document",
         };
         let on_node = seen(options, path.as_str().as_ref());
-        let modified = on_node
-            .symlink_metadata()
-            .and_then(|found| found.modified());
-        let since = modified
-            .ok()
-            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = on_node.symlink_metadata().and_then(|found| found.modified());
+        let since = modified.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         numbers.sets.insert(
             name.clone(),
             SetNumbers {
@@ -46,9 +42,7 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
             },
         );
         for (registry, seconds) in document.iter().flat_map(root_expiry::first) {
-            numbers
-                .root_expiry
-                .insert((name.clone(), registry), seconds);
+            numbers.root_expiry.insert((name.clone(), registry), seconds);
         }
     }
     let mut refused: BTreeMap<String, u64> = BTreeMap::new();

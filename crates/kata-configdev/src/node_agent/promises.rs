@@ -61,10 +61,7 @@ impl Promised {
     fn of(options: &Options, set: &str) -> Self {
         let settings = rotation::settings(options, set);
         match settings.filter(Settings::is_by_namespace) {
-            Some(Settings {
-                document: Some(pattern),
-                ..
-            }) => Self::Namespaces(pattern),
+            Some(Settings { document: Some(pattern), .. }) => Self::Namespaces(pattern),
             _ => Self::Document(options.document(set).as_str().into()),
         }
     }

@@ -103,18 +103,14 @@ impl Rotation {
             asked.counted.clear();
             asked.hangs = false;
             asked.hangs_for_pods = false;
-            asked
-                .rounds
-                .retain(|only, round| only.is_none() || round.wanted);
+            asked.rounds.retain(|only, round| only.is_none() || round.wanted);
             for round in asked.rounds.values_mut() {
                 if take(&mut round.wanted) {
                     next = Some(next.map_or(round.next, |next| next.min(round.next)));
                 }
             }
         }
-        next.map_or(RESCAN, |next| {
-            next.saturating_duration_since(now).max(LEAST)
-        })
+        next.map_or(RESCAN, |next| next.saturating_duration_since(now).max(LEAST))
     }
 
     /// The document of the set, as text and as it was understood, with what its plugins offer now;
@@ -154,10 +150,7 @@ impl Rotation {
         let own = (&text, parsed);
         let (merged, contribution) = providers::add(&settings, own, only, kept);
         asked.count(&contribution, kept == Kept::Ignored && !is_of_pod);
-        let hung = contribution
-            .asked
-            .iter()
-            .any(|one| one.outcome == Outcome::Hung);
+        let hung = contribution.asked.iter().any(|one| one.outcome == Outcome::Hung);
         match is_of_pod {
             true => asked.hangs_for_pods |= hung,
             false => asked.hangs |= hung,
@@ -232,8 +225,7 @@ impl Asked {
             let passes = self.failed_passes.entry((*name).to_owned()).or_default();
             *passes = passes.saturating_add(1);
         }
-        self.failed_passes
-            .retain(|name, _| !answered.contains(name.as_str()));
+        self.failed_passes.retain(|name, _| !answered.contains(name.as_str()));
     }
 
     /// Asks less often about a list that none but a pod's author wrote.

@@ -102,9 +102,7 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
             living += 1;
         }
         if is_removal && living > 0 {
-            looked
-                .remaining
-                .push(remaining::line(options, &run_root, living));
+            looked.remaining.push(remaining::line(options, &run_root, living));
         }
         match is_removal {
             true => providers::forget_all(&run_root),
@@ -145,9 +143,7 @@ pub(super) fn run_roots(options: &Options) -> BTreeSet<PathBuf> {
 /// Where a set has its sandboxes, as seen from here.
 pub(super) fn run_root(options: &Options, set: &node_installer::Set) -> PathBuf {
     let said = set.settings.get("run-root");
-    let path = said
-        .and_then(toml::Value::as_str)
-        .unwrap_or(DEFAULT_RUN_ROOT);
+    let path = said.and_then(toml::Value::as_str).unwrap_or(DEFAULT_RUN_ROOT);
     seen(options, Path::new(path))
 }
 

@@ -106,9 +106,7 @@ mod tests {
         assert!(promise(run.path(), one).is_none());
         let also = promise(run.path(), other).unwrap();
         drop(asks);
-        assert!(comes_true(
-            || !is_promised(run.path(), one) && !call(run.path(), one)
-        ));
+        assert!(comes_true(|| !is_promised(run.path(), one) && !call(run.path(), one)));
         assert!(comes_true(|| promise(run.path(), one).is_some()));
         assert!(is_promised(run.path(), other));
         drop(also);

@@ -28,9 +28,8 @@ pub(super) fn answer(
             from_cache(one, cache, provided);
         }
     }
-    let open = questions
-        .iter_mut()
-        .filter(|one| one.response.is_none() && one.outcome == Outcome::Failed);
+    let open =
+        questions.iter_mut().filter(|one| one.response.is_none() && one.outcome == Outcome::Failed);
     let mut open: Vec<_> = open.collect();
     if kept == Kept::Only {
         for one in open {
@@ -42,10 +41,7 @@ pub(super) fn answer(
     }
     let asked: Vec<_> = open
         .iter()
-        .map(|one| Question {
-            provider: one.plugin.provider,
-            image: one.image(),
-        })
+        .map(|one| Question { provider: one.plugin.provider, image: one.image() })
         .collect();
     let results = ask(&sources.bin_dir, &asked, deadline);
     for (one, result) in open.iter_mut().zip(results) {

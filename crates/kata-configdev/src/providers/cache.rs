@@ -104,12 +104,7 @@ impl Cache {
         }
         // The very directory that was looked at, whatever its path means by now.
         let root = Root::open(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()?;
-        Some(Self {
-            directory,
-            root,
-            now,
-            files: None,
-        })
+        Some(Self { directory, root, now, files: None })
     }
 
     /// What the plugin last answered about `host`, or about everything, where that still holds. Of
@@ -126,18 +121,16 @@ impl Cache {
             let response = Response::parse(&text, version).ok()?;
             return Some(KeptAnswer { response, left });
         }
-        [CacheKeyType::Registry, CacheKeyType::Global]
-            .into_iter()
-            .find_map(|kind| {
-                let name = fingerprint.name(&key(kind, host)?);
-                let (text, left) = self.read_or_remove(&name)?;
-                let response = Response::parse(&text, version).ok()?;
-                let holds = response.cache_key_type == kind
+        [CacheKeyType::Registry, CacheKeyType::Global].into_iter().find_map(|kind| {
+            let name = fingerprint.name(&key(kind, host)?);
+            let (text, left) = self.read_or_remove(&name)?;
+            let response = Response::parse(&text, version).ok()?;
+            let holds = response.cache_key_type == kind
                     // What a plugin said about everything when it was asked about another registry
                     // need not be all that it knows.
                     && (kind == CacheKeyType::Registry || has_pair_for(host, &response));
-                holds.then_some(KeptAnswer { response, left })
-            })
+            holds.then_some(KeptAnswer { response, left })
+        })
     }
 
     /// Keeps `text` under a name for so long, unless there are as many files as there is `room`
@@ -308,9 +301,7 @@ fn key(kind: CacheKeyType, host: &RegistryHost) -> Option<String> {
 fn times(content: &[u8], magic: [u8; 8]) -> Option<(Duration, Duration)> {
     let number = |from: usize| -> Option<Duration> {
         let bytes = content.get(from..from + 8)?;
-        Some(Duration::from_nanos(u64::from_le_bytes(
-            bytes.try_into().ok()?,
-        )))
+        Some(Duration::from_nanos(u64::from_le_bytes(bytes.try_into().ok()?)))
     };
     let (written, expires) = (number(8)?, number(16)?);
     (content.starts_with(&magic) && written <= expires).then_some((written, expires))

@@ -219,16 +219,8 @@ pub(super) fn exposed(merged: &Merged) -> Vec<Finding> {
             continue;
         };
         for (applies, key, effect) in [
-            (
-                entry.plain_http,
-                "plain-http",
-                Effect::CredentialsInTheClear,
-            ),
-            (
-                entry.insecure_skip_verify,
-                "insecure-skip-verify",
-                Effect::CredentialsToAnyone,
-            ),
+            (entry.plain_http, "plain-http", Effect::CredentialsInTheClear),
+            (entry.insecure_skip_verify, "insecure-skip-verify", Effect::CredentialsToAnyone),
         ] {
             if applies {
                 exposed.push(note(source, name, format!("\"{key}\" {effect}")));

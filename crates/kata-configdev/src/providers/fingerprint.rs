@@ -21,10 +21,7 @@ impl Fingerprint {
     /// Of `provider`, whose program has this `metadata`. Where the program is does not count: the
     /// node agent sees the node's directories below another one than the wrapper.
     pub fn of(provider: &Provider, metadata: &Metadata) -> Self {
-        let mut hash = Self {
-            hash: Sha256::new(),
-            is_of_repository: false,
-        };
+        let mut hash = Self { hash: Sha256::new(), is_of_repository: false };
         hash.put(provider.name.as_bytes());
         hash.put(provider.version.api_version().as_bytes());
         hash.put(&provider.default_cache.as_nanos().to_le_bytes());

@@ -72,10 +72,7 @@ pub fn read(path: &Path) -> Result<Providers, ListingFault> {
     }
     match last_empty.filter(|_| providers.list().is_empty()) {
         None => Ok(providers),
-        Some(path) => Err(ListingFault::Text {
-            path,
-            rule: ConfigError::NoProvider,
-        }),
+        Some(path) => Err(ListingFault::Text { path, rule: ConfigError::NoProvider }),
     }
 }
 

@@ -60,10 +60,9 @@ pub(super) fn usable<'a>(
     let mut plugins = Vec::new();
     for provider in listed {
         match administered(&program(&sources.bin_dir, provider)) {
-            Ok(metadata) if metadata.is_file() => plugins.push(Plugin {
-                provider,
-                program: metadata,
-            }),
+            Ok(metadata) if metadata.is_file() => {
+                plugins.push(Plugin { provider, program: metadata })
+            }
             Ok(_) => provided.lose(&source(&provider.name), FileFault::NotRegular.to_string()),
             Err(fault) => provided.lose(&source(&provider.name), fault.to_string()),
         }
@@ -150,11 +149,7 @@ pub(super) fn questions<'a>(
     wanted: Wanted<'a>,
     provided: &mut Provided,
 ) -> Vec<Inquiry<'a>> {
-    let Wanted {
-        hosts,
-        only,
-        document,
-    } = wanted;
+    let Wanted { hosts, only, document } = wanted;
     let mut pending: Vec<Inquiry<'a>> = Vec::new();
     let mut room = MAX_LISTED_QUESTIONS;
     let mut told = BTreeSet::new();
@@ -247,10 +242,7 @@ struct Scope {
 
 impl Scope {
     fn of_plugin(repositories: Option<&str>) -> Self {
-        Self {
-            repositories: repositories.map(Into::into),
-            is_listed: false,
-        }
+        Self { repositories: repositories.map(Into::into), is_listed: false }
     }
 
     fn fingerprint(&self, plugin: &Plugin<'_>) -> Fingerprint {
@@ -266,10 +258,7 @@ impl Scope {
 fn within(scopes: &[Scope], listed: &BTreeSet<Option<&str>>) -> Vec<Scope> {
     let mut found = BTreeSet::new();
     for listed in listed.iter().flatten() {
-        let whole = Scope {
-            repositories: Some((*listed).to_owned()),
-            is_listed: true,
-        };
+        let whole = Scope { repositories: Some((*listed).to_owned()), is_listed: true };
         for scope in scopes {
             match scope.repositories.as_deref() {
                 Some(own) if own != *listed && is_below(own, listed) => {
@@ -287,11 +276,8 @@ fn within(scopes: &[Scope], listed: &BTreeSet<Option<&str>>) -> Vec<Scope> {
 
 /// For which repositories of a registry a plugin is; `None` where it is not for this registry.
 fn scopes(provider: &Provider, image: &Pattern, host: &RegistryHost) -> Option<Vec<Scope>> {
-    let mut patterns = provider
-        .patterns
-        .iter()
-        .filter(|pattern| pattern.matches_host_of(image))
-        .peekable();
+    let mut patterns =
+        provider.patterns.iter().filter(|pattern| pattern.matches_host_of(image)).peekable();
     patterns.peek()?;
     let patterns: Vec<_> = patterns.collect();
     if !patterns.iter().all(|pattern| pattern.has_path()) {
@@ -299,15 +285,7 @@ fn scopes(provider: &Provider, image: &Pattern, host: &RegistryHost) -> Option<V
     }
     let is_name =
         |repositories: &&str| RegistryName::parse(&format!("{host}/{repositories}")).is_ok();
-    let paths: BTreeSet<&str> = patterns
-        .iter()
-        .filter_map(|pattern| pattern.repositories())
-        .filter(is_name)
-        .collect();
-    Some(
-        paths
-            .into_iter()
-            .map(|path| Scope::of_plugin(Some(path)))
-            .collect(),
-    )
+    let paths: BTreeSet<&str> =
+        patterns.iter().filter_map(|pattern| pattern.repositories()).filter(is_name).collect();
+    Some(paths.into_iter().map(|path| Scope::of_plugin(Some(path))).collect())
 }

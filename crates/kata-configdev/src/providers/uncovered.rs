@@ -32,10 +32,7 @@ impl Uncovered {
         let of_plugin = |plugin: &Provider| {
             let patterns = plugin.patterns.iter().filter(is_missed).cloned();
             let patterns: Vec<_> = patterns.collect();
-            (!patterns.is_empty()).then(|| Self {
-                source: source(&plugin.name),
-                patterns,
-            })
+            (!patterns.is_empty()).then(|| Self { source: source(&plugin.name), patterns })
         };
         listed.iter().filter_map(of_plugin).collect()
     }

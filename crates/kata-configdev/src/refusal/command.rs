@@ -6,11 +6,7 @@ use serde_json::Value;
 /// The most bytes that a client may send in all; the commands of Kata's runtimes have some forty.
 pub const MAX_ASKED_BYTES: usize = 4096;
 
-const LIMITS: Limits = Limits {
-    bytes: MAX_ASKED_BYTES,
-    values: 64,
-    depth: 8,
-};
+const LIMITS: Limits = Limits { bytes: MAX_ASKED_BYTES, values: 64, depth: 8 };
 
 /// A command of QEMU's monitor protocol.
 #[derive(Debug)]
@@ -55,16 +51,8 @@ mod tests {
     fn commands_are_refused_with_their_id() {
         let cases = [
             (r#"{"execute":"qmp_capabilities"}"#, true, ""),
-            (
-                "{\"execute\": \"qmp_capabilities\",\"id\":7}\r\n",
-                true,
-                r#""id":7,"#,
-            ),
-            (
-                r#"{"id":"a\"b","execute":"stop"}"#,
-                false,
-                r#""id":"a\"b","#,
-            ),
+            ("{\"execute\": \"qmp_capabilities\",\"id\":7}\r\n", true, r#""id":7,"#),
+            (r#"{"id":"a\"b","execute":"stop"}"#, false, r#""id":"a\"b","#),
             (r#"{"execute":"qmp_capabilities","id":[1]}"#, true, ""),
         ];
         for (line, is_first, id) in cases {
@@ -75,15 +63,7 @@ mod tests {
             assert_eq!(command.refused(r#"a "\u{202e}" b"#), expected, "{line}");
         }
         let long = format!(r#"{{"execute":"{}"}}"#, "x".repeat(MAX_ASKED_BYTES));
-        for line in [
-            "",
-            "{}",
-            "hello",
-            "[1]",
-            r#"{"execute":1}"#,
-            "\u{feff}",
-            &long,
-        ] {
+        for line in ["", "{}", "hello", "[1]", r#"{"execute":1}"#, "\u{feff}", &long] {
             assert!(Command::parse(line.as_bytes()).is_none(), "{line}");
         }
     }

@@ -98,11 +98,7 @@ impl Client {
                 continue;
             }
             let is_whole = line.ends_with(b"\n");
-            let count = if is_whole {
-                0
-            } else {
-                asked.read(&mut buffer)?
-            };
+            let count = if is_whole { 0 } else { asked.read(&mut buffer)? };
             if count == 0 {
                 return Err(ErrorKind::InvalidData.into());
             }

@@ -22,9 +22,8 @@ const PARENTS: [&str; 2] = ["kata-configdev", "refused"];
 const MAX_COUNT: u64 = 1 << 20;
 
 /// The causes, which are the names of the files.
-pub const CAUSES: [&str; 8] = [
-    "settings", "qemu", "pod", "document", "machine", "disk", "node", "bug",
-];
+pub const CAUSES: [&str; 8] =
+    ["settings", "qemu", "pod", "document", "machine", "disk", "node", "bug"];
 
 /// Makes the place where refusals are counted from now on. A place that cannot be had has no
 /// counts.

@@ -18,10 +18,7 @@ pub type Broken = (usize, String);
 impl<T> AtLine<T> {
     /// For a value that need not be there.
     pub fn some(self) -> AtLine<Option<T>> {
-        AtLine {
-            line: self.line,
-            value: Some(self.value),
-        }
+        AtLine { line: self.line, value: Some(self.value) }
     }
 }
 
@@ -53,9 +50,6 @@ pub struct Lines<'a>(pub &'a [u8]);
 impl Lines<'_> {
     /// The value with its line.
     pub fn at<T>(self, value: Spanned<T>) -> AtLine<T> {
-        AtLine {
-            line: line_of(self.0, value.span().start),
-            value: value.into_inner(),
-        }
+        AtLine { line: line_of(self.0, value.span().start), value: value.into_inner() }
     }
 }

@@ -186,24 +186,14 @@ impl ProvidersLayer {
             return Ok(Self::default());
         };
         let path = |key: &str, path: Option<Spanned<PathBuf>>| {
-            path.map(|path| {
-                lines
-                    .at(path)
-                    .absolute(&format!("credential-providers.{key}"))
-            })
-            .transpose()
+            path.map(|path| lines.at(path).absolute(&format!("credential-providers.{key}")))
+                .transpose()
         };
         Ok(Self {
             config: path("config", raw.config)?,
             bin_dir: path("bin-dir", raw.bin_dir)?,
-            registries: raw
-                .registries
-                .map(|list| registries(list, lines))
-                .transpose()?,
-            deadline: raw
-                .deadline_secs
-                .map(|seconds| deadline(lines.at(seconds)))
-                .transpose()?,
+            registries: raw.registries.map(|list| registries(list, lines)).transpose()?,
+            deadline: raw.deadline_secs.map(|seconds| deadline(lines.at(seconds))).transpose()?,
             leave_to_agent: raw.leave_to_agent.map(|leave| lines.at(leave)),
         })
     }
@@ -214,18 +204,12 @@ fn registries(
     lines: Lines<'_>,
 ) -> Result<AtLine<AskedRegistries>, Broken> {
     const KEY: &str = "credential-providers.registries";
-    let AtLine {
-        line,
-        value: RawRegistries(list, match_images),
-    } = lines.at(list);
+    let AtLine { line, value: RawRegistries(list, match_images) } = lines.at(list);
     if list.len() > MAX_REGISTRIES {
         let rule = format!("{KEY}: more than {MAX_REGISTRIES} registries");
         return Err((line, rule));
     }
-    let mut value = AskedRegistries {
-        named: Vec::with_capacity(list.len()),
-        match_images,
-    };
+    let mut value = AskedRegistries { named: Vec::with_capacity(list.len()), match_images };
     for name in list {
         let AtLine { line, value: name } = lines.at(name);
         if name == MATCH_IMAGES {
@@ -281,10 +265,7 @@ mod tests {
         for (text, names) in [
             ("registries = \"matchImages\"", &[][..]),
             ("registries = [\"matchImages\"]", &[]),
-            (
-                "registries = [\"reg.corp\", \"matchImages\"]",
-                &["reg.corp"],
-            ),
+            ("registries = [\"reg.corp\", \"matchImages\"]", &["reg.corp"]),
         ] {
             let text = format!("[credential-providers]\n{text}\n");
             let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
@@ -297,38 +278,18 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused_with_their_line() {
-        let many: Vec<_> = (0..=MAX_REGISTRIES)
-            .map(|n| format!("\"r{n}.corp\""))
-            .collect();
+        let many: Vec<_> = (0..=MAX_REGISTRIES).map(|n| format!("\"r{n}.corp\"")).collect();
         let many = format!("registries = [{}]", many.join(","));
         for (line_two, rule) in [
-            (
-                "config = \"x\"",
-                "credential-providers.config: not an absolute path",
-            ),
-            (
-                "bin-dir = \"x\"",
-                "credential-providers.bin-dir: not an absolute path",
-            ),
+            ("config = \"x\"", "credential-providers.config: not an absolute path"),
+            ("bin-dir = \"x\"", "credential-providers.bin-dir: not an absolute path"),
             ("bin_dir = \"/x\"", "unknown field `bin_dir`"),
-            (
-                "registries = \"reg.corp\"",
-                "expected \"matchImages\" or a list of registries",
-            ),
+            ("registries = \"reg.corp\"", "expected \"matchImages\" or a list of registries"),
             ("registries = [1]", "invalid type"),
-            (
-                "registries = [\".corp\"]",
-                "credential-providers.registries: ",
-            ),
-            (
-                "registries = [\"*.corp\"]",
-                "credential-providers.registries: ",
-            ),
+            ("registries = [\".corp\"]", "credential-providers.registries: "),
+            ("registries = [\"*.corp\"]", "credential-providers.registries: "),
             ("registries = [\"reg.corp/team\"]", "write the host alone"),
-            (
-                "registries = [\"a.b\", \"A.b:443\"]",
-                "a.b:443 is there twice",
-            ),
+            ("registries = [\"a.b\", \"A.b:443\"]", "a.b:443 is there twice"),
             (&many, "more than 32 registries"),
             ("deadline-secs = 0", "not between 1 and 60"),
             ("deadline-secs = 61", "not between 1 and 60"),
@@ -338,10 +299,7 @@ mod tests {
         ] {
             let text = format!("[credential-providers]\n{line_two}\n");
             let (line, found) = Layer::parse(text.as_bytes()).unwrap_err();
-            assert!(
-                line == 2 && found.contains(rule),
-                "{line_two}: line {line}: {found}"
-            );
+            assert!(line == 2 && found.contains(rule), "{line_two}: line {line}: {found}");
         }
     }
 }

@@ -27,13 +27,10 @@ pub(super) fn check(raw: RawDisks, lines: Lines<'_>) -> Result<DisksLayer, Broke
     let mut disks = DisksLayer::new();
     for (name, disk) in raw {
         let AtLine { line, value: name } = lines.at(name);
-        let magic: FurtherMagic = name
-            .parse()
-            .map_err(|rule| (line, format!("disks: {name:?}: {rule}")))?;
+        let magic: FurtherMagic =
+            name.parse().map_err(|rule| (line, format!("disks: {name:?}: {rule}")))?;
         let AtLine { line, value: disk } = lines.at(disk);
-        let source = lines
-            .at(disk.source)
-            .plain(&format!("disks.{magic}.source"))?;
+        let source = lines.at(disk.source).plain(&format!("disks.{magic}.source"))?;
         let value = FurtherDisk::new(magic, source.value, disk.serial, disk.max_bytes)
             .map_err(|rule| (line, format!("disks.{magic}.{rule}")))?;
         disks.insert(magic, AtLine { line, value });
@@ -66,35 +63,14 @@ mod tests {
             ("timesync = {}", "missing field `source`"),
             ("timesync = {source = \"x\"}", "not an absolute path"),
             ("timesync = {source = \"/x/../y\"}", "has \"..\" in it"),
-            (
-                "timesync = {source = \"/x\", mode = 1}",
-                "unknown field `mode`",
-            ),
-            (
-                "timesync = {source = \"/x\", serial = \"\"}",
-                "serial: expected",
-            ),
-            (
-                "timesync = {source = \"/x\", serial = \"a,b=c\"}",
-                "serial: expected",
-            ),
-            (
-                "timesync = {source = \"/x\", serial = \"imagepuller\"}",
-                "serial: expected",
-            ),
-            (
-                "timesync = {source = \"/x\", serial = \"a12345678901234567890\"}",
-                "at most 20",
-            ),
+            ("timesync = {source = \"/x\", mode = 1}", "unknown field `mode`"),
+            ("timesync = {source = \"/x\", serial = \"\"}", "serial: expected"),
+            ("timesync = {source = \"/x\", serial = \"a,b=c\"}", "serial: expected"),
+            ("timesync = {source = \"/x\", serial = \"imagepuller\"}", "serial: expected"),
+            ("timesync = {source = \"/x\", serial = \"a12345678901234567890\"}", "at most 20"),
             ("\"8imesync\" = {source = \"/x\"}", "serial: expected"),
-            (
-                "timesync = {source = \"/x\", max-bytes = 0}",
-                "not between 1 and 4194304",
-            ),
-            (
-                "timesync = {source = \"/x\", max-bytes = 4194305}",
-                "not between 1 and",
-            ),
+            ("timesync = {source = \"/x\", max-bytes = 0}", "not between 1 and 4194304"),
+            ("timesync = {source = \"/x\", max-bytes = 4194305}", "not between 1 and"),
         ] {
             let text = format!("[disks]\n{text}\n");
             let (line, found) = Layer::parse(text.as_bytes()).unwrap_err();

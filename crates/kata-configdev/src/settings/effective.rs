@@ -105,20 +105,13 @@ impl Effective {
     }
 
     fn built_in() -> Self {
-        Self {
-            settings: Settings::default(),
-            files: Vec::new(),
-            origins: Origins::default(),
-        }
+        Self { settings: Settings::default(), files: Vec::new(), origins: Origins::default() }
     }
 
     /// Lets `layer`, of the file `path`, win in every key that it has.
     fn put(&mut self, path: &Path, layer: Layer) {
         let settings = &mut self.settings;
-        let mut values = Values {
-            path: path.into(),
-            origins: &mut self.origins.0,
-        };
+        let mut values = Values { path: path.into(), origins: &mut self.origins.0 };
         values.put("enabled", layer.enabled, &mut settings.enabled);
         if let Some(qemu) = layer.qemu {
             values.put_qemu(&mut settings.qemu, qemu);
@@ -130,11 +123,7 @@ impl Effective {
         let engine = layer.engine.map(AtLine::some);
         values.put("engine", engine, &mut settings.engine);
         let fallback = layer.namespace_fallback;
-        values.put(
-            "namespace-fallback",
-            fallback,
-            &mut settings.namespace_fallback,
-        );
+        values.put("namespace-fallback", fallback, &mut settings.namespace_fallback);
         let only = layer.only_registries.map(AtLine::some);
         values.put("only-registries", only, &mut settings.only_registries);
         for (name, list) in layer.namespaces {
@@ -159,26 +148,15 @@ impl Effective {
             values.put(&key, Some(disk), &mut value);
             settings.disks.insert(magic, value);
         }
-        let (found, providers) = (
-            layer.credential_providers,
-            &mut settings.credential_providers,
-        );
+        let (found, providers) = (layer.credential_providers, &mut settings.credential_providers);
         let config = found.config.map(AtLine::some);
         values.put("credential-providers.config", config, &mut providers.config);
         let bin_dir = found.bin_dir.map(AtLine::some);
-        values.put(
-            "credential-providers.bin-dir",
-            bin_dir,
-            &mut providers.bin_dir,
-        );
+        values.put("credential-providers.bin-dir", bin_dir, &mut providers.bin_dir);
         let registries = found.registries;
         values.put(REGISTRIES, registries, &mut providers.registries);
         let deadline = found.deadline;
-        values.put(
-            "credential-providers.deadline-secs",
-            deadline,
-            &mut providers.deadline,
-        );
+        values.put("credential-providers.deadline-secs", deadline, &mut providers.deadline);
         values.put(
             "credential-providers.leave-to-agent",
             found.leave_to_agent,
@@ -260,11 +238,7 @@ impl Values<'_> {
             if machine == "default" {
                 self.put(&key, Some(found), &mut qemu.default);
             } else {
-                self.put(
-                    &key,
-                    Some(found),
-                    qemu.by_machine.entry(machine).or_default(),
-                );
+                self.put(&key, Some(found), qemu.by_machine.entry(machine).or_default());
             }
         }
     }

@@ -38,9 +38,5 @@ impl SettingsError {
 }
 
 fn at_line(line: usize) -> String {
-    if line == 0 {
-        String::new()
-    } else {
-        format!(":{line}")
-    }
+    if line == 0 { String::new() } else { format!(":{line}") }
 }

@@ -77,10 +77,7 @@ impl Files {
             Err(fault) if fault.is_absent() => {}
             Err(fault) => files.push(at(directory, Err(fault))),
         }
-        Self {
-            texts: files,
-            others,
-        }
+        Self { texts: files, others }
     }
 
     /// Files that somebody else has read, in the same order.
@@ -88,15 +85,10 @@ impl Files {
     pub fn given(files: &[SettingsFile<'_>]) -> Self {
         let files = files.iter().map(|file| {
             let administered = file.metadata.as_ref().map(require_administered);
-            let text = administered
-                .transpose()
-                .map(|_| Zeroizing::new(file.text.to_vec()));
+            let text = administered.transpose().map(|_| Zeroizing::new(file.text.to_vec()));
             at(file.path.clone(), text)
         });
-        Self {
-            texts: files.collect(),
-            others: Vec::new(),
-        }
+        Self { texts: files.collect(), others: Vec::new() }
     }
 
     /// The files that can be read.

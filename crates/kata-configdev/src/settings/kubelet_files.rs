@@ -11,11 +11,8 @@ use crate::host_file::HostFile;
 
 /// Files with the kubelet's flags, the later ones later in its arguments: kubeadm's own, then those
 /// of the node's administrator for Debian's and for Red Hat's kin. GKE has its flags there, too.
-pub const FLAG_FILES: [&str; 3] = [
-    "/var/lib/kubelet/kubeadm-flags.env",
-    "/etc/default/kubelet",
-    "/etc/sysconfig/kubelet",
-];
+pub const FLAG_FILES: [&str; 3] =
+    ["/var/lib/kubelet/kubeadm-flags.env", "/etc/default/kubelet", "/etc/sysconfig/kubelet"];
 
 /// The longest such file. Free to change; real ones have a few KiB.
 const MAX_FLAGS_BYTES: usize = 64 << 10;
@@ -23,25 +20,13 @@ const MAX_FLAGS_BYTES: usize = 64 << 10;
 /// Where those have them that need no flag, or keep theirs in a unit: configuration and programs.
 const PLACES: [(&str, &str); 5] = [
     // EKS.
-    (
-        "/etc/eks/image-credential-provider/config.json",
-        "/etc/eks/image-credential-provider",
-    ),
+    ("/etc/eks/image-credential-provider/config.json", "/etc/eks/image-credential-provider"),
     // GKE.
-    (
-        "/etc/srv/kubernetes/cri_auth_config.yaml",
-        "/home/kubernetes/bin",
-    ),
+    ("/etc/srv/kubernetes/cri_auth_config.yaml", "/home/kubernetes/bin"),
     // AKS.
-    (
-        "/var/lib/kubelet/credential-provider-config.yaml",
-        "/var/lib/kubelet/credential-provider",
-    ),
+    ("/var/lib/kubelet/credential-provider-config.yaml", "/var/lib/kubelet/credential-provider"),
     // k3s and RKE2: the defaults of their own flags.
-    (
-        "/var/lib/rancher/credentialprovider/config.yaml",
-        "/var/lib/rancher/credentialprovider/bin",
-    ),
+    ("/var/lib/rancher/credentialprovider/config.yaml", "/var/lib/rancher/credentialprovider/bin"),
     // Bottlerocket.
     (
         "/etc/kubernetes/kubelet/credential-provider-config.yaml",
@@ -53,10 +38,7 @@ const PLACES: [(&str, &str); 5] = [
 pub fn find(root: &Path) -> Option<Sources> {
     let seen = |path: &str| node_path::seen(root, path.as_ref());
     let pair = |config: &str, bin_dir: &str| {
-        Some(Sources {
-            config: seen(config)?,
-            bin_dir: seen(bin_dir)?,
-        })
+        Some(Sources { config: seen(config)?, bin_dir: seen(bin_dir)? })
     };
     let mut flags = PluginFlags::default();
     for file in FLAG_FILES {
@@ -67,9 +49,7 @@ pub fn find(root: &Path) -> Option<Sources> {
     if let (Some(config), Some(bin_dir)) = (&flags.config, &flags.bin_dir) {
         return pair(config, bin_dir);
     }
-    let mut places = PLACES
-        .iter()
-        .filter_map(|(config, bin_dir)| pair(config, bin_dir));
+    let mut places = PLACES.iter().filter_map(|(config, bin_dir)| pair(config, bin_dir));
     places.find(|found| found.config.exists() && found.bin_dir.is_dir())
 }
 
@@ -110,12 +90,7 @@ mod tests {
             /home/kubernetes/bin --max-pods=110\"\n";
         type Row<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str], &'a str, &'a str);
         let rows: [Row<'_>; 7] = [
-            (
-                &[("var/lib/kubelet/kubeadm-flags.env", flags)],
-                &[],
-                "etc/k/c.yaml",
-                "opt/k/bin",
-            ),
+            (&[("var/lib/kubelet/kubeadm-flags.env", flags)], &[], "etc/k/c.yaml", "opt/k/bin"),
             // The administrator's arguments come after kubeadm's.
             (
                 &[
@@ -162,10 +137,8 @@ mod tests {
         ];
         for (files, directories, config, bin_dir) in rows {
             let root = node(files, directories);
-            let expected = Sources {
-                config: root.path().join(config),
-                bin_dir: root.path().join(bin_dir),
-            };
+            let expected =
+                Sources { config: root.path().join(config), bin_dir: root.path().join(bin_dir) };
             assert_eq!(find(root.path()), Some(expected), "{files:?}");
         }
     }
@@ -200,10 +173,7 @@ mod tests {
         let own = CredentialProviders {
             config: Some("/etc/k/c.yaml".into()),
             bin_dir: Some("/opt/k/bin".into()),
-            registries: AskedRegistries {
-                named: Vec::new(),
-                match_images: true,
-            },
+            registries: AskedRegistries { named: Vec::new(), match_images: true },
             ..CredentialProviders::default()
         };
         assert_eq!(own.sources(root.path()), None);
@@ -211,10 +181,7 @@ mod tests {
         std::fs::create_dir_all(real.join("bin")).unwrap();
         std::fs::write(real.join("c.yaml"), "").unwrap();
         let real = real.canonicalize().unwrap();
-        let expected = Some(Sources {
-            config: real.join("c.yaml"),
-            bin_dir: real.join("bin"),
-        });
+        let expected = Some(Sources { config: real.join("c.yaml"), bin_dir: real.join("bin") });
         assert_eq!(find(root.path()), expected);
         assert_eq!(own.sources(root.path()), expected);
     }

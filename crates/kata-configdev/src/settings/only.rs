@@ -92,9 +92,7 @@ mod tests {
         assert!(layer.only_registries.unwrap().value.is_empty());
         let names: Vec<_> = layer.namespaces.keys().map(Namespace::as_str).collect();
         assert_eq!(names, ["team-a", "team-b"]);
-        let team_a = layer.namespaces[&Namespace::parse("team-a").unwrap()]
-            .as_ref()
-            .unwrap();
+        let team_a = layer.namespaces[&Namespace::parse("team-a").unwrap()].as_ref().unwrap();
         assert_eq!((team_a.line, team_a.value.len()), (3, 2));
         assert!(layer.namespaces[&Namespace::parse("team-b").unwrap()].is_none());
     }
@@ -107,30 +105,18 @@ mod tests {
         for (text, rule) in [
             ("\nonly-registries = \"r.corp\"", "expected a sequence"),
             ("\nonly-registries = [\".corp\"]", "names no single host"),
-            (
-                "only-registries = [\"a.corp\",\n\"https://b\"]",
-                "only-registries: ",
-            ),
+            ("only-registries = [\"a.corp\",\n\"https://b\"]", "only-registries: "),
             (&many, "more than 64 registries"),
             ("\n[namespaces.Team]", "\"Team\" is no namespace"),
             ("\n[namespaces.-a]", "is no namespace"),
             ("\n[namespaces.\"../a\"]", "is no namespace"),
             ("\n[namespaces.\"\"]", "is no namespace"),
             (&long, "is no namespace"),
-            (
-                "[namespaces.a]\ndocument = \"/x\"",
-                "unknown field `document`",
-            ),
-            (
-                "[namespaces.a]\nonly-registries = [\"r.corp:0\"]",
-                "namespaces.a.only-registries: ",
-            ),
+            ("[namespaces.a]\ndocument = \"/x\"", "unknown field `document`"),
+            ("[namespaces.a]\nonly-registries = [\"r.corp:0\"]", "namespaces.a.only-registries: "),
         ] {
             let (line, found) = Layer::parse(text.as_bytes()).unwrap_err();
-            assert!(
-                line == 2 && found.contains(rule),
-                "{text}: line {line}: {found}"
-            );
+            assert!(line == 2 && found.contains(rule), "{text}: line {line}: {found}");
         }
     }
 }

@@ -28,10 +28,7 @@ impl Default for Qemu {
 
 impl From<PathBuf> for Qemu {
     fn from(default: PathBuf) -> Self {
-        Self {
-            default,
-            by_machine: BTreeMap::new(),
-        }
+        Self { default, by_machine: BTreeMap::new() }
     }
 }
 
@@ -54,11 +51,7 @@ mod tests {
     fn a_machine_type_finds_its_own_binary_in_every_version() {
         let qemu = Qemu {
             default: "/default".into(),
-            by_machine: [
-                ("q35".into(), "/q35".into()),
-                ("microvm".into(), "/m".into()),
-            ]
-            .into(),
+            by_machine: [("q35".into(), "/q35".into()), ("microvm".into(), "/m".into())].into(),
         };
         for (machine, expected) in [
             (Some("q35"), "/q35"),

@@ -8,11 +8,8 @@ use super::files::{self, Files};
 use super::{Effective, Settings};
 
 /// The rules of this program's wrapper.
-pub const RULES: Rules = Rules {
-    check_text: Settings::check_text,
-    read,
-    is_drop_in: files::is_drop_in,
-};
+pub const RULES: Rules =
+    Rules { check_text: Settings::check_text, read, is_drop_in: files::is_drop_in };
 
 /// What `files` mean to the wrapper. The error is what it would say.
 fn read(files: &[SettingsFile<'_>]) -> Result<Meaning, String> {
@@ -65,18 +62,9 @@ mod tests {
     #[test]
     fn what_the_wrapper_refuses_is_refused() {
         for (texts, rule) in [
-            (
-                &["\ntransport = \"loop\"\n"][..],
-                "/s/config.toml:2: transport: the wrapper cannot",
-            ),
-            (
-                &["transport = \"vhost-user\"\n"],
-                "cannot use \"vhost-user\"",
-            ),
-            (
-                &["", "documnet = 1\n"],
-                "/s/config.d/a.toml:1: unknown field",
-            ),
+            (&["\ntransport = \"loop\"\n"][..], "/s/config.toml:2: transport: the wrapper cannot"),
+            (&["transport = \"vhost-user\"\n"], "cannot use \"vhost-user\""),
+            (&["", "documnet = 1\n"], "/s/config.d/a.toml:1: unknown field"),
             (&["", "", "x"], "/s/config.d/b.toml:1: "),
             (
                 &[
@@ -89,10 +77,7 @@ mod tests {
             let said = read_texts(texts).unwrap_err();
             assert!(said.contains(rule), "{texts:?}: {said}");
         }
-        let fine = read_texts(&[
-            "transport = \"loop\"\nqemu = \"/q\"\n",
-            "transport = \"file\"\n",
-        ]);
+        let fine = read_texts(&["transport = \"loop\"\nqemu = \"/q\"\n", "transport = \"file\"\n"]);
         let fine = fine.unwrap();
         assert_eq!((fine.off, fine.qemu), (None, vec!["/q".into()]));
         let table = read_texts(&["[qemu]\ndefault = \"/d\"\npc = \"/p\"\n"]).unwrap();
@@ -130,22 +115,14 @@ mod tests {
         for (more, place, rule) in [
             (allow(&["/d"]), "a.toml:2", "/d and /d must not contain"),
             (allow(&["/e", "/d/"]), "a.toml:2", "must not contain"),
-            (
-                allow(&["/d/shared"]),
-                "a.toml:2",
-                "/d and /d/shared must not",
-            ),
+            (allow(&["/d/shared"]), "a.toml:2", "/d and /d/shared must not"),
             (allow(&["/"]), "a.toml:2", "must not contain"),
             (allow(&["//d/./x"]), "a.toml:2", "must not contain"),
             (allow(&["/{namespace}"]), "a.toml:2", "/d and / must not"),
             (allow(&["/d/x/{namespace}"]), "a.toml:2", "must not contain"),
             (allow(&["/e/{namespace}", "/e"]), "a.toml:2", "/e and /e"),
             (allow(&["/e/{namespace}", "/e/team"]), "a.toml:2", "/e/team"),
-            (
-                allow(&["/e/{namespace}", "/e/x-{namespace}"]),
-                "a.toml:2",
-                "/e and /e",
-            ),
+            (allow(&["/e/{namespace}", "/e/x-{namespace}"]), "a.toml:2", "/e and /e"),
             (
                 fallback("/d/default.toml"),
                 "a.toml:1",
@@ -168,10 +145,7 @@ mod tests {
         }
         for (text, key) in [
             (BY_NAMESPACE, "document"),
-            (
-                "annotation-allow = [\"/d/{namespace}\"]\n",
-                "annotation-allow",
-            ),
+            ("annotation-allow = [\"/d/{namespace}\"]\n", "annotation-allow"),
         ] {
             let message = read_texts(&[text]).unwrap_err();
             let rule = format!("{key}: {{namespace}} needs engine = \"containerd\"");

@@ -117,28 +117,16 @@ mod tests {
             "enabled = true\nenabled = true\n",
             "\u{0}\n",
         ] {
-            for after in [
-                "",
-                "transport = \"usb\"\n",
-                "[qemu\n",
-                "[x]\nenabled = true\n",
-            ] {
+            for after in ["", "transport = \"usb\"\n", "[qemu\n", "[x]\nenabled = true\n"] {
                 let text = format!("{before}enabled = false\n{after}");
                 let layer = Layer::salvage(text.as_bytes());
                 let found = layer.enabled.map(|found| (found.value, found.line));
                 assert_eq!(found, Some((false, 1 + before.lines().count())), "{text:?}");
             }
         }
-        let bytes = Layer::salvage(b"# \xff\nenabled = false\n")
-            .enabled
-            .unwrap();
+        let bytes = Layer::salvage(b"# \xff\nenabled = false\n").enabled.unwrap();
         assert_eq!((bytes.value, bytes.line), (false, 2));
-        for none in [
-            "",
-            "enabled = \"false\"\n",
-            "# enabled = false\n",
-            "x.enabled = false\n",
-        ] {
+        for none in ["", "enabled = \"false\"\n", "# enabled = false\n", "x.enabled = false\n"] {
             assert!(Layer::salvage(none.as_bytes()).enabled.is_none(), "{none}");
         }
     }
@@ -158,10 +146,7 @@ mod tests {
             ("qemu = \"/q\"\nx\n", "/q"),
             ("qemu = \"q\"\nx\n", ""),
             ("x\nqemu = \"/q\"\n[qemu]\npc = \"/p\"\n", "/q"),
-            (
-                "x\n[qemu]\ndefault = \"/d\"\nq53 = \"/no\"\npc = \"/p\"\n",
-                "default /d;pc /p;",
-            ),
+            ("x\n[qemu]\ndefault = \"/d\"\nq53 = \"/no\"\npc = \"/p\"\n", "default /d;pc /p;"),
             ("x\nqemu.default = \"/d\"\nqemu.pc = 7\n", "default /d;"),
             ("[qemu]\ndefault = \"/d\"\nx = 7\n", "default /d;"),
             ("[other]\nqemu = \"/no\"\n", ""),

@@ -177,10 +177,7 @@ impl Layer {
             without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
             transport: raw.transport.map(|transport| lines.at(transport)),
             capacity: raw.capacity.map(|capacity| lines.at(capacity)),
-            run_root: raw
-                .run_root
-                .map(|path| lines.at(path).plain("run-root"))
-                .transpose()?,
+            run_root: raw.run_root.map(|path| lines.at(path).plain("run-root")).transpose()?,
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
             refuse: raw.refuse.map(|refuse| lines.at(refuse)),
             guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
@@ -200,10 +197,7 @@ impl QemuLayer {
         };
         let mut by_machine = BTreeMap::new();
         for (machine, path) in table {
-            let AtLine {
-                line,
-                value: machine,
-            } = lines.at(machine);
+            let AtLine { line, value: machine } = lines.at(machine);
             if machine != "default" && !Device::FAMILIES.contains(&machine.as_str()) {
                 let known = Device::FAMILIES.join(", ");
                 let rule = format!("qemu: {machine:?} is none of default, {known}");
@@ -244,44 +238,16 @@ mod tests {
     fn mistakes_are_refused_with_their_line() {
         let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
         let cases: [(&[u8], usize, &str); 38] = [
-            (
-                b"\ndocumnet = \"/x\"\n",
-                2,
-                "unknown field `documnet`; did you mean `document`?",
-            ),
-            (
-                b"annotation_allow = []\n",
-                1,
-                "; did you mean `annotation-allow`?",
-            ),
+            (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`; did you mean `document`?"),
+            (b"annotation_allow = []\n", 1, "; did you mean `annotation-allow`?"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
-            (
-                b"qemu = [\"/a\"]\n",
-                1,
-                "expected a path or a table of paths",
-            ),
+            (b"qemu = [\"/a\"]\n", 1, "expected a path or a table of paths"),
             (b"qemu = \"/a\"\nqemu = \"/b\"\n", 2, "duplicate key qemu"),
-            (
-                b"qemu = \"/a\"\n[qemu]\nq35 = \"/b\"\n",
-                2,
-                "duplicate key qemu",
-            ),
+            (b"qemu = \"/a\"\n[qemu]\nq35 = \"/b\"\n", 2, "duplicate key qemu"),
             (b"\nqemu = \"qemu-kvm\"\n", 2, "qemu: not an absolute path"),
-            (
-                b"[qemu]\n\nq35 = \"qemu\"\n",
-                3,
-                "qemu.q35: not an absolute path",
-            ),
-            (
-                b"[qemu]\nq53 = \"/q\"\n",
-                2,
-                "qemu: \"q53\" is none of default, q35, pc, virt",
-            ),
-            (
-                b"[qemu]\n\"pc-q35-7.2\" = \"/q\"\n",
-                2,
-                "is none of default",
-            ),
+            (b"[qemu]\n\nq35 = \"qemu\"\n", 3, "qemu.q35: not an absolute path"),
+            (b"[qemu]\nq53 = \"/q\"\n", 2, "qemu: \"q53\" is none of default, q35, pc, virt"),
+            (b"[qemu]\n\"pc-q35-7.2\" = \"/q\"\n", 2, "is none of default"),
             (b"[qemu]\nq35 = 7\n", 2, "invalid type: integer `7`"),
             (b"document = \"\"\n", 1, "document: not an absolute path"),
             (b"\n\ndocument = \"/x/**/y\"\n", 3, "document: "),
@@ -296,11 +262,7 @@ mod tests {
                 1,
                 "{namespace} can stand there once only",
             ),
-            (
-                b"document = \"/x/../{namespace}\"\n",
-                1,
-                "it must be absolute and without",
-            ),
+            (b"document = \"/x/../{namespace}\"\n", 1, "it must be absolute and without"),
             (b"document = \"/x?/{namespace}\"\n", 1, "it can have no"),
             (
                 b"annotation-allow = [\n\"/{namespace}/x\"]\n",
@@ -308,26 +270,10 @@ mod tests {
                 "annotation-allow: {namespace} can stand in its last part only",
             ),
             (b"engine = \"docker\"\n", 1, "unknown variant `docker`"),
-            (
-                b"\nnamespace-fallback = \"any\"\n",
-                2,
-                "namespace-fallback: neither",
-            ),
-            (
-                b"namespace-fallback = \"/x/{namespace}\"\n",
-                1,
-                "not the path of one document",
-            ),
-            (
-                b"namespace-fallback = \"/x/*.toml\"\n",
-                1,
-                "not the path of one document",
-            ),
-            (
-                b"namespace-fallback = \"/x/../y\"\n",
-                1,
-                "namespace-fallback: a directory has",
-            ),
+            (b"\nnamespace-fallback = \"any\"\n", 2, "namespace-fallback: neither"),
+            (b"namespace-fallback = \"/x/{namespace}\"\n", 1, "not the path of one document"),
+            (b"namespace-fallback = \"/x/*.toml\"\n", 1, "not the path of one document"),
+            (b"namespace-fallback = \"/x/../y\"\n", 1, "namespace-fallback: a directory has"),
             (b"missing-document = ''\n", 1, "missing-document: empty"),
             (long.as_bytes(), 2, "longer than 1024 bytes"),
             (
@@ -340,23 +286,11 @@ mod tests {
             (b"transport = \"Memory\"\n", 1, "unknown variant"),
             (b"\nrefuse = \"loud\"\n", 2, "unknown variant `loud`"),
             (b"guest-pull = \"yes\"\n", 1, "expected a boolean"),
-            (
-                b"\ncapacity = \"64k\"\n",
-                2,
-                "a capacity is a multiple of 512",
-            ),
+            (b"\ncapacity = \"64k\"\n", 2, "a capacity is a multiple of 512"),
             (b"capacity = 1000\n", 1, "a capacity is a multiple of 512"),
             (b"capacity = -512\n", 1, "a capacity is a multiple of 512"),
-            (
-                b"capacity = true\n",
-                1,
-                "expected a number of bytes or a text",
-            ),
-            (
-                b"run-root = \"/run/../etc\"\n",
-                1,
-                "run-root: a directory has",
-            ),
+            (b"capacity = true\n", 1, "expected a number of bytes or a text"),
+            (b"run-root = \"/run/../etc\"\n", 1, "run-root: a directory has"),
             (b"qemu = \"/a\"\n\xff\n", 2, "not UTF-8"),
         ];
         for (text, line, rule) in cases {

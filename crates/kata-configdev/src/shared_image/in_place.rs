@@ -112,11 +112,7 @@ impl InPlace {
             return Err(failed(&path, FileFault::Replaced).into());
         }
         let capacity = capacity(&file, magic).map_err(|fault| failed(&path, fault))?;
-        Ok(Some(Self {
-            file,
-            path,
-            capacity,
-        }))
+        Ok(Some(Self { file, path, capacity }))
     }
 
     /// Its path.
@@ -189,11 +185,7 @@ fn steps(image: &[u8]) -> [(u64, &[u8]); 3] {
     const NO_LENGTH: [u8; 8] = [0; 8];
     let (header, behind) = image.split_at(HEADER_BYTES.min(image.len()));
     let length = header.get(LENGTH_OFFSET as usize..).unwrap_or_default();
-    [
-        (LENGTH_OFFSET, &NO_LENGTH),
-        (HEADER_BYTES as u64, behind),
-        (LENGTH_OFFSET, length),
-    ]
+    [(LENGTH_OFFSET, &NO_LENGTH), (HEADER_BYTES as u64, behind), (LENGTH_OFFSET, length)]
 }
 
 fn lock(file: &File, path: &Path, within: Duration) -> Result<(), OpenError> {
@@ -222,11 +214,7 @@ fn capacity(file: &File, expected: Magic) -> Result<usize, FileFault> {
         .ok_or(FileFault::NotImage)?;
     let mut magic = [0; 8];
     file.read_exact_at(&mut magic, 0)?;
-    if magic == expected.bytes() {
-        Ok(size)
-    } else {
-        Err(FileFault::NotImage)
-    }
+    if magic == expected.bytes() { Ok(size) } else { Err(FileFault::NotImage) }
 }
 
 #[cfg(test)]

@@ -239,10 +239,7 @@ mod tests {
             ..Record::default()
         };
         let hold = put(run.path(), &sandbox, &record).unwrap();
-        assert_eq!(
-            all(run.path()).unwrap(),
-            [(sandbox.clone(), record.clone())]
-        );
+        assert_eq!(all(run.path()).unwrap(), [(sandbox.clone(), record.clone())]);
         let copy = hold.as_fd().try_clone_to_owned().unwrap();
         assert_eq!(life(), Life::Held);
         assert!(!super::super::remove_released(run.path(), &sandbox).unwrap());
@@ -269,10 +266,7 @@ mod tests {
     fn the_lock_of_a_replaced_record_says_nothing() {
         let run = tempfile::tempdir().unwrap();
         let sandbox = SandboxId::parse("box-1").unwrap();
-        let record = Record {
-            held: true,
-            ..Record::default()
-        };
+        let record = Record { held: true, ..Record::default() };
         let old = put(run.path(), &sandbox, &record).unwrap();
         let (directory, _) = open_sandbox(run.path(), &sandbox).unwrap().unwrap();
         let open = || {

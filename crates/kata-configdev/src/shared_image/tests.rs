@@ -7,10 +7,7 @@ use tempfile::TempDir;
 use super::*;
 
 fn run() -> (TempDir, SandboxId) {
-    (
-        tempfile::tempdir().unwrap(),
-        SandboxId::parse("box-1").unwrap(),
-    )
+    (tempfile::tempdir().unwrap(), SandboxId::parse("box-1").unwrap())
 }
 
 fn mode(path: &Path) -> u32 {
@@ -21,11 +18,7 @@ fn mode(path: &Path) -> u32 {
 fn only_the_owner_can_read_what_was_put() {
     let (run, sandbox) = run();
     let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"first").unwrap();
-    assert_eq!(
-        path,
-        run.path()
-            .join("kata-containers/shared/initdata/box-1/imagepuller.img")
-    );
+    assert_eq!(path, run.path().join("kata-containers/shared/initdata/box-1/imagepuller.img"));
     assert_eq!(path, super::path(run.path(), &sandbox, Magic::IMAGEPULLER));
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
@@ -53,10 +46,8 @@ fn a_directory_of_kata_keeps_its_mode_and_its_files() {
     assert_eq!(mode(&directory), 0o750);
     std::fs::write(directory.join(".kata-configdev.7.0"), "left behind").unwrap();
     assert!(remove(run.path(), &sandbox).unwrap());
-    let names: Vec<_> = std::fs::read_dir(&directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name())
-        .collect();
+    let names: Vec<_> =
+        std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["initdata.image"]);
     assert!(!remove(run.path(), &sandbox).unwrap());
 }
@@ -65,10 +56,7 @@ fn a_directory_of_kata_keeps_its_mode_and_its_files() {
 fn removing_takes_only_the_sandbox_and_can_be_repeated() {
     let (run, sandbox) = run();
     let other = SandboxId::parse("box-11").unwrap();
-    assert!(
-        !remove(run.path(), &sandbox).unwrap(),
-        "nothing there at all"
-    );
+    assert!(!remove(run.path(), &sandbox).unwrap(), "nothing there at all");
     put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
     let kept = put(run.path(), &other, Magic::IMAGEPULLER, b"other").unwrap();
     assert!(remove(run.path(), &sandbox).unwrap());
@@ -92,13 +80,9 @@ fn links_and_directories_of_others_are_refused() {
         let link = run.path().join(level);
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(elsewhere.path(), &link).unwrap();
-        let error = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(level) && !error.contains("hunter2"),
-            "{error}"
-        );
+        let error =
+            put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2").unwrap_err().to_string();
+        assert!(error.contains(level) && !error.contains("hunter2"), "{error}");
         let victim = elsewhere.path().join(FILE_NAME);
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
         std::fs::write(&victim, "untouched").unwrap();
@@ -108,9 +92,8 @@ fn links_and_directories_of_others_are_refused() {
         std::fs::remove_file(&link).unwrap();
         std::fs::create_dir(&link).unwrap();
         std::fs::set_permissions(&link, PermissionsExt::from_mode(0o777)).unwrap();
-        let error = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2")
-            .unwrap_err()
-            .to_string();
+        let error =
+            put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2").unwrap_err().to_string();
         assert!(error.contains("mode 0777"), "{error}");
     }
 }
@@ -123,9 +106,7 @@ fn a_link_in_the_files_place_is_left_alone() {
     std::fs::write(&victim, "untouched").unwrap();
     std::fs::remove_file(&path).unwrap();
     symlink(&victim, &path).unwrap();
-    let error = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image")
-        .unwrap_err()
-        .to_string();
+    let error = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
     // Removing takes the link, not what it leads to.
@@ -175,10 +156,8 @@ fn only_images_are_listed() {
     let ids: Vec<_> = listed.iter().map(|kept| kept.sandbox.as_str()).collect();
     assert_eq!(ids, ["box-1", "file", "link", "part"]);
     // What is no directory is told, not passed over.
-    let seen: Vec<_> = listed
-        .iter()
-        .map(|kept| kept.age.as_ref().is_ok_and(Option::is_some))
-        .collect();
+    let seen: Vec<_> =
+        listed.iter().map(|kept| kept.age.as_ref().is_ok_and(Option::is_some)).collect();
     assert_eq!(seen, [true, false, false, true]);
     assert!(listed[1].age.is_err() && listed[2].age.is_err());
 }
@@ -190,12 +169,7 @@ fn the_newest_file_says_the_age() {
     let part = image.with_file_name(".kata-configdev.7.0");
     std::fs::write(&part, "left behind").unwrap();
     let hours = |hours: u64| SystemTime::now() - Duration::from_secs(hours * 3600);
-    let set = |path: &Path, time| {
-        std::fs::File::open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap()
-    };
+    let set = |path: &Path, time| std::fs::File::open(path).unwrap().set_modified(time).unwrap();
     for (one, other) in [(3, 9), (9, 3)] {
         set(&image, hours(one));
         set(&part, hours(other));

@@ -36,19 +36,12 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     let root = folder.text("run");
     let left = || {
         let is_left = |kind: &&str| images.join(name(kind)).exists();
-        kinds
-            .map(|(kind, _)| kind)
-            .into_iter()
-            .filter(is_left)
-            .collect::<Vec<_>>()
+        kinds.map(|(kind, _)| kind).into_iter().filter(is_left).collect::<Vec<_>>()
     };
 
     // Everything is young.
     let young = run(&["sweep", "--run-root", &root]);
-    assert_eq!(
-        (young.code, young.stdout.as_str()),
-        (0, "0 images removed, 6 kept, 0 failed\n")
-    );
+    assert_eq!((young.code, young.stdout.as_str()), (0, "0 images removed, 6 kept, 0 failed\n"));
     assert_eq!(left().len(), kinds.len());
     // Where not every process can be seen, nobody can say that Kata's directories are remains.
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
@@ -86,10 +79,7 @@ fn sweep_removes_the_dead_and_keeps_the_living() {
     assert_eq!(left(), ["others"]);
     // Nothing there at all is nothing to do.
     std::fs::remove_dir_all(folder.path("run/kata-containers")).unwrap();
-    assert_eq!(
-        run(&["sweep", "--run-root", &root]).stdout,
-        "0 images removed, 0 kept, 0 failed\n"
-    );
+    assert_eq!(run(&["sweep", "--run-root", &root]).stdout, "0 images removed, 0 kept, 0 failed\n");
 }
 
 #[test]
@@ -98,19 +88,13 @@ fn detach_and_sweep_follow_no_link() {
     std::fs::create_dir_all(folder.path("run/kata-containers/shared/initdata")).unwrap();
     std::fs::create_dir(folder.path("elsewhere")).unwrap();
     let victim = folder.file("elsewhere/imagepuller.img", "untouched");
-    symlink(
-        folder.path("elsewhere"),
-        folder.path("run/kata-containers/shared/initdata/box-1"),
-    )
-    .unwrap();
+    symlink(folder.path("elsewhere"), folder.path("run/kata-containers/shared/initdata/box-1"))
+        .unwrap();
     let root = folder.text("run");
     let refused = run(&["detach", "--sandbox-id", "box-1", "--run-root", &root]);
     refused.fails(69, &[]);
     let swept = run(&["sweep", "--run-root", &root, "--min-age", "0"]);
-    assert_eq!(
-        (swept.code, swept.stdout.as_str()),
-        (69, "0 images removed, 0 kept, 1 failed\n")
-    );
+    assert_eq!((swept.code, swept.stdout.as_str()), (69, "0 images removed, 0 kept, 1 failed\n"));
     assert_eq!(std::fs::read_to_string(victim).unwrap(), "untouched");
 }
 
@@ -146,8 +130,5 @@ fn sweep_goes_on_behind_what_it_cannot_remove() {
     }
     assert!(!images.join(name("part")).exists() && !images.join(name("whole")).exists());
     let text = run(&arguments[..5]);
-    assert_eq!(
-        (text.code, text.stdout.as_str()),
-        (69, "0 images removed, 0 kept, 2 failed\n")
-    );
+    assert_eq!((text.code, text.stdout.as_str()), (69, "0 images removed, 0 kept, 2 failed\n"));
 }

@@ -23,12 +23,7 @@ fn wrapper(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String)
     (output.status.code(), stdout, stderr)
 }
 
-const SANDBOX: [&str; 4] = [
-    "-name",
-    "sandbox-box-1,debug-threads=on",
-    "-machine",
-    "q35,accel=kvm",
-];
+const SANDBOX: [&str; 4] = ["-name", "sandbox-box-1,debug-threads=on", "-machine", "q35,accel=kvm"];
 
 #[test]
 fn the_wrapper_attaches_a_file() {
@@ -56,10 +51,7 @@ fn the_wrapper_attaches_a_file() {
 fn sweep_takes_the_file_of_the_wrapper_at_once() {
     let folder = node("transport = \"file\"\nqemu = \"/bin/echo\"\n");
     let sandbox = format!("test-ended-{}", std::process::id());
-    let (code, ..) = wrapper(
-        &folder,
-        &["-name", &format!("sandbox-{sandbox}"), "-machine", "q35"],
-    );
+    let (code, ..) = wrapper(&folder, &["-name", &format!("sandbox-{sandbox}"), "-machine", "q35"]);
     assert_eq!(code, Some(0));
     let swept = run(&["sweep", "--run-root", &folder.text("run"), "--json"]);
     assert_eq!(swept.json()["removed"], json!([sandbox]));
@@ -84,14 +76,7 @@ fn qemu_takes_the_file() {
     }
     let folder = node(&format!("transport = \"file\"\nqemu = {qemu:?}\n"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"))
-        .args([
-            "-name",
-            "sandbox-box-1",
-            "-machine",
-            "q35,accel=tcg",
-            "-nodefaults",
-            "-display",
-        ])
+        .args(["-name", "sandbox-box-1", "-machine", "q35,accel=tcg", "-nodefaults", "-display"])
         .args(["none", "-S", "-qmp", "stdio"])
         .current_dir(folder.path("bundle"))
         .env("KATA_CONFIGDEV_CONFIG", folder.path("settings.toml"))
@@ -113,19 +98,14 @@ fn qemu_takes_the_file() {
         .unwrap_or_else(|| panic!("no disk in {answers}"));
     let inserted = &block["inserted"];
     let path = folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img");
-    assert_eq!(
-        (&inserted["ro"], &inserted["drv"]),
-        (&json!(true), &json!("raw"))
-    );
+    assert_eq!((&inserted["ro"], &inserted["drv"]), (&json!(true), &json!("raw")));
     assert_eq!(inserted["image"]["filename"], path.to_str().unwrap());
 }
 
 #[test]
 fn the_wrapper_refuses_what_it_cannot_attach() {
     for transport in ["loop", "vhost-user"] {
-        let folder = node(&format!(
-            "transport = {transport:?}\nqemu = \"/bin/echo\"\n"
-        ));
+        let folder = node(&format!("transport = {transport:?}\nqemu = \"/bin/echo\"\n"));
         let (code, stdout, stderr) = wrapper(&folder, &SANDBOX);
         assert_eq!((code, stdout.as_str()), (Some(65), ""));
         for part in [transport, "\"memory\" or \"file\""] {

@@ -29,10 +29,7 @@ fn check_shows_every_problem_with_its_line() {
     assert_eq!(report["valid"], false);
     assert_eq!(report["problems"].as_array().unwrap().len(), 4);
     assert_eq!(report["problems"][1]["line"], 3);
-    assert_eq!(
-        report["problems"][1]["key"],
-        "registries.\"basic.corp.\".auth"
-    );
+    assert_eq!(report["problems"][1]["key"], "registries.\"basic.corp.\".auth");
 }
 
 #[test]
@@ -80,23 +77,13 @@ sources = [\"cdh=unix:/run/cdh.sock\"]
 fn check_counts_the_problems_it_does_not_list() {
     let folder = Folder::new();
     let with = |count: usize| {
-        let text: String = (0..count)
-            .map(|number| format!("key-{number} = 1\n"))
-            .collect();
+        let text: String = (0..count).map(|number| format!("key-{number} = 1\n")).collect();
         folder.file("document.toml", text)
     };
     for (count, listed, last) in [
         (MAX_PROBLEMS, MAX_PROBLEMS, None),
-        (
-            MAX_PROBLEMS + 1,
-            MAX_PROBLEMS + 1,
-            Some("1 more problem is not listed"),
-        ),
-        (
-            MAX_PROBLEMS + 234,
-            MAX_PROBLEMS + 1,
-            Some("234 more problems are not listed"),
-        ),
+        (MAX_PROBLEMS + 1, MAX_PROBLEMS + 1, Some("1 more problem is not listed")),
+        (MAX_PROBLEMS + 234, MAX_PROBLEMS + 1, Some("234 more problems are not listed")),
     ] {
         let path = with(count);
         let text = run(&["check", &path]);
@@ -125,30 +112,15 @@ fn check_accepts_and_warns() {
 
     folder.set_mode("document.toml", 0o646);
     let report = run(&["check", "--json", &path]).json();
-    assert_eq!(
-        (&report["valid"], &report["registries"]),
-        (&true.into(), &4.into())
-    );
+    assert_eq!((&report["valid"], &report["registries"]), (&true.into(), &4.into()));
     let messages = report["warnings"].to_string();
-    assert!(
-        messages.contains("its mode 0646 lets others read"),
-        "{messages}"
-    );
-    assert!(
-        messages.contains("its mode 0646 lets others write"),
-        "{messages}"
-    );
+    assert!(messages.contains("its mode 0646 lets others read"), "{messages}");
+    assert!(messages.contains("its mode 0646 lets others write"), "{messages}");
 
-    let public = folder.file(
-        "public.toml",
-        "[registries.\"a.corp.\"]\nmirror = \"https://m.corp\"\n",
-    );
+    let public =
+        folder.file("public.toml", "[registries.\"a.corp.\"]\nmirror = \"https://m.corp\"\n");
     folder.set_mode("public.toml", 0o644);
-    assert!(
-        run(&["check", &public])
-            .stdout
-            .ends_with(": valid, 1 registry\n")
-    );
+    assert!(run(&["check", &public]).stdout.ends_with(": valid, 1 registry\n"));
 }
 
 #[test]
@@ -185,9 +157,7 @@ fn check_asks_by_the_puller_that_is_there() {
     let path = folder.file("valid.toml", VALID);
     let own = folder.text("kata-configdev");
     // Another process writes it: a child of a neighbouring test would keep it open.
-    let copy = Command::new("cp")
-        .args([env!("CARGO_BIN_EXE_kata-configdev"), &own])
-        .status();
+    let copy = Command::new("cp").args([env!("CARGO_BIN_EXE_kata-configdev"), &own]).status();
     assert!(copy.unwrap().success());
     let asked = |arguments: &[&str]| {
         let mut command = Command::new(&own);
@@ -197,28 +167,15 @@ fn check_asks_by_the_puller_that_is_there() {
     let none = asked(&["check", "--ask", &path]);
     assert_eq!(none.status.code(), Some(69));
     let error = String::from_utf8(none.stderr).unwrap();
-    assert!(
-        error.contains("ask the registries by the program imagepuller"),
-        "{error}"
-    );
-    assert!(
-        error.contains("put it beside this program or into PATH"),
-        "{error}"
-    );
+    assert!(error.contains("ask the registries by the program imagepuller"), "{error}");
+    assert!(error.contains("put it beside this program or into PATH"), "{error}");
     assert!(asked(&["check", &path]).status.success());
 
-    folder.program(
-        "imagepuller",
-        "755",
-        "#!/bin/sh\necho \"{\\\"said\\\": \\\"$*\\\"}\"; exit 69",
-    );
+    folder.program("imagepuller", "755", "#!/bin/sh\necho \"{\\\"said\\\": \\\"$*\\\"}\"; exit 69");
     let text = asked(&["check", "--ask", &path, "r.corp/a:1", "--json"]);
     assert_eq!(text.status.code(), Some(69));
     let report: serde_json::Value = serde_json::from_slice(&text.stdout).unwrap();
-    assert_eq!(
-        (&report["valid"], &report["registries"]),
-        (&true.into(), &4.into())
-    );
+    assert_eq!((&report["valid"], &report["registries"]), (&true.into(), &4.into()));
     let said = format!("probe --config {path} --json -- r.corp/a:1");
     assert_eq!(report["asked"]["said"], said);
     let measured = asked(&["check", "--ask", "--measured", &path]);
@@ -231,11 +188,7 @@ fn check_asks_by_the_puller_that_is_there() {
     let broken = folder.file("broken.toml", INVALID);
     let broken = asked(&["check", "--ask", &broken]);
     assert_eq!(broken.status.code(), Some(65));
-    assert!(
-        !String::from_utf8(broken.stdout)
-            .unwrap()
-            .contains("asked from")
-    );
+    assert!(!String::from_utf8(broken.stdout).unwrap().contains("asked from"));
     run(&["check", "--ask", "/dev/null"]).fails(64, &["it is no file"]);
     // A second document is no image, and an image without --ask no document.
     let two = run(&["check", "--ask", &path, &path]);
@@ -258,10 +211,7 @@ fn check_asks_by_the_puller_that_is_there() {
 fn check_takes_several_documents() {
     let folder = Folder::new();
     let good = folder.file("good.toml", "[registries.\"a.corp\"]\n");
-    let warned = folder.file(
-        "warned.toml",
-        "[registries.\"docker.io\"]\nca-certs = \"none\"\n",
-    );
+    let warned = folder.file("warned.toml", "[registries.\"docker.io\"]\nca-certs = \"none\"\n");
     let broken = folder.file("broken.toml", INVALID);
     let absent = folder.text("absent.toml");
 
@@ -269,10 +219,7 @@ fn check_takes_several_documents() {
     let text = run(&["check", &good, &absent, &broken]);
     text.ends(65);
     text.prints(&["good.toml: valid, 1 registry\n", "not valid, 4 problems\n"]);
-    text.says(&[
-        "absent.toml: No such file",
-        ": create it, or correct the path",
-    ]);
+    text.says(&["absent.toml: No such file", ": create it, or correct the path"]);
 
     // A template without its values.
     let empty = folder.file("empty.toml", "# registries:\n\n");
@@ -315,11 +262,7 @@ fn check_knows_files_that_are_no_documents() {
     let auths = "{\"auths\": {\"r.corp\": {\"auth\": \"cHVsbGVyOmh1bnRlcjItYXV0aA==\"}}}";
     for (name, content, import) in [
         ("config.json", auths, "docker-config"),
-        (
-            "registries.yaml",
-            "mirrors:\n  docker.io:\n",
-            "registries-yaml",
-        ),
+        ("registries.yaml", "mirrors:\n  docker.io:\n", "registries-yaml"),
         ("hosts.toml", "server = \"https://r.corp\"\n", "certs.d"),
     ] {
         let path = folder.file(name, content);
@@ -351,10 +294,7 @@ fn check_shows_a_files_name_safely() {
 #[test]
 fn check_names_what_an_older_guest_refuses() {
     let folder = Folder::new();
-    let text = format!(
-        "{VALID}\n[pins]\n\"a.corp/b:1\" = \"sha256:{}\"\n",
-        "0a".repeat(32)
-    );
+    let text = format!("{VALID}\n[pins]\n\"a.corp/b:1\" = \"sha256:{}\"\n", "0a".repeat(32));
     let path = folder.file("measured.toml", &text);
     let line = text.lines().position(|line| line == "[pins]").unwrap() + 1;
     let older = run(&["check", "--measured", "--for", "8cb4846", &path]);
@@ -365,10 +305,7 @@ fn check_names_what_an_older_guest_refuses() {
     let json = run(&["check", "--json", "--measured", "--for", "8cb4846", &path]);
     json.ends(65);
     let report = json.json();
-    assert_eq!(
-        (&report["valid"], &report["refused"][0]["key"]),
-        (&true.into(), &"pins".into())
-    );
+    assert_eq!((&report["valid"], &report["refused"][0]["key"]), (&true.into(), &"pins".into()));
     assert_eq!(report["refused"][0]["line"], line);
 
     let same = run(&["check", "--json", "--measured", "--for", "0.1.0", &path]);

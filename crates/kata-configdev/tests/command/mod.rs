@@ -24,11 +24,7 @@ pub const PROGRAM: Program = Program {
 
 /// The same, where it prints documents with these secrets.
 pub const fn importer(secrets: &'static [&'static str]) -> Program {
-    Program {
-        secrets,
-        prints_document: true,
-        ..PROGRAM
-    }
+    Program { secrets, prints_document: true, ..PROGRAM }
 }
 
 /// Runs the program and requires that it prints no secret.

@@ -47,10 +47,7 @@ const BREAKS: &[(&str, Break)] = &[
         node.put("etc/kata-configdev/config.d/10-own.toml~", "");
     }),
     ("set-off", |node| {
-        node.put(
-            "etc/kata-configdev/config.d/99-off.toml",
-            "enabled = false\n",
-        );
+        node.put("etc/kata-configdev/config.d/99-off.toml", "enabled = false\n");
     }),
     ("set-unused", |node| node.remove(DROP_IN)),
     ("transport-refused", |node| {
@@ -61,10 +58,7 @@ const BREAKS: &[(&str, Break)] = &[
     }),
     ("annotation-document", |node| {
         let document = format!("{ALLOWED}/team-a.toml");
-        node.put(
-            &document,
-            "[registries.\"a.corp\"]\npasword = \"hunter2-token\"\n",
-        );
+        node.put(&document, "[registries.\"a.corp\"]\npasword = \"hunter2-token\"\n");
         node.set_mode(&document, 0o600);
     }),
     ("annotation-document", |node| {
@@ -76,16 +70,12 @@ const BREAKS: &[(&str, Break)] = &[
         by_namespace(node, "containerd", &["team-a"]);
         node.set_mode(TENANTS, 0o720);
     }),
-    ("namespaces-none", |node| {
-        by_namespace(node, "containerd", &[])
-    }),
+    ("namespaces-none", |node| by_namespace(node, "containerd", &[])),
     ("namespace-document", |node| {
         by_namespace(node, "containerd", &["team-a"]);
         symlink("team-a.toml", node.path(&format!("{TENANTS}/team-b.toml"))).unwrap();
     }),
-    ("engine-differs", |node| {
-        by_namespace(node, "cri-o", &["team-a"])
-    }),
+    ("engine-differs", |node| by_namespace(node, "cri-o", &["team-a"])),
     ("document-missing", |node| node.remove(DOCUMENT)),
     ("document-pattern", |node| {
         node.edit(SETTINGS, "imagepuller.toml", "no*.toml");
@@ -114,9 +104,7 @@ const BREAKS: &[(&str, Break)] = &[
         node.edit(SETTINGS, "/opt/kata/bin/qemu-system-x86_64", wrapper);
     }),
     ("wrapper-missing", |node| node.remove(WRAPPER)),
-    ("wrapper-not-executable", |node| {
-        node.set_mode(WRAPPER, 0o644)
-    }),
+    ("wrapper-not-executable", |node| node.set_mode(WRAPPER, 0o644)),
     ("wrapper-version", |_| {}),
     ("wrapper-version", |node| {
         node.put(WRAPPER, "\u{1}program-version=0.0.9 (commit unknown)\u{1}");
@@ -143,16 +131,10 @@ const BREAKS: &[(&str, Break)] = &[
         fs::create_dir(node.path(HANDLER).join("config.d/old")).unwrap();
     }),
     ("drop-in-link", |node| {
-        symlink(
-            "/etc/own.toml",
-            node.path(HANDLER).join("config.d/60-own.toml"),
-        )
-        .unwrap();
+        symlink("/etc/own.toml", node.path(HANDLER).join("config.d/60-own.toml")).unwrap();
     }),
     ("drop-in-name", |node| node.drop_in("60-own.toml~", "")),
-    ("kata-file-no-toml", |node| {
-        node.drop_in("60-own.toml", "path = \n")
-    }),
+    ("kata-file-no-toml", |node| node.drop_in("60-own.toml", "path = \n")),
     ("kata-file-unread", |node| {
         node.drop_in("60-own.toml", &"#".repeat(300_000));
     }),
@@ -180,9 +162,7 @@ const BREAKS: &[(&str, Break)] = &[
             "qemu-snp/other/configuration-other",
         );
     }),
-    ("engine-unread", |node| {
-        node.append(CONTAINERD, "[plugins\n")
-    }),
+    ("engine-unread", |node| node.append(CONTAINERD, "[plugins\n")),
     ("guest-pull-nowhere", |node| {
         node.edit(MAIN, "experimental_force_guest_pull = true\n", "");
         node.edit(SETTINGS, "guest-pull = true\n", "");
@@ -220,11 +200,7 @@ const BREAKS: &[(&str, Break)] = &[
         node.edit(MAIN, "create_container_timeout = 600\n", "");
     }),
     ("timeout-pull-first", |node| {
-        node.edit(
-            MAIN,
-            "procs=none",
-            "procs=none agent.image_pull_timeout=300",
-        );
+        node.edit(MAIN, "procs=none", "procs=none agent.image_pull_timeout=300");
     }),
     ("timeout-providers-first", |node| {
         let rust = "hypervisor_name = \"qemu\"\n";
@@ -238,9 +214,7 @@ const BREAKS: &[(&str, Break)] = &[
         node.remove(DOCUMENT);
         fs::create_dir(node.path(DOCUMENT)).unwrap();
     }),
-    ("settings-unread", |node| {
-        node.append(SETTINGS, &"#".repeat(70_000))
-    }),
+    ("settings-unread", |node| node.append(SETTINGS, &"#".repeat(70_000))),
     ("settings-unread", |node| {
         node.put("etc/kata-configdev/own.toml", "refuse = \"disk\"\n");
         fs::create_dir(node.path("etc/kata-configdev/config.d")).unwrap();
@@ -286,9 +260,7 @@ const BREAKS: &[(&str, Break)] = &[
         node.put("run/kata-containers/shared/initdata", "");
     }),
     ("installation", |node| installed(node, &[])),
-    ("installation-missing", |node| {
-        installed(node, &["kata-configdev-qemu"])
-    }),
+    ("installation-missing", |node| installed(node, &["kata-configdev-qemu"])),
     ("installation-unfinished", |node| {
         installed(node, &[]);
         node.put(&format!("{INSTALLED}/.kata-configdev-qemu.unfinished"), "");
@@ -301,11 +273,7 @@ const BREAKS: &[(&str, Break)] = &[
         installed(node, &[]);
         let entry = r#"{"path":"/etc/shadow","sha256":[],"kind":"document"},"#;
         let files = "\"files\":[";
-        node.edit(
-            "opt/kata-configdev/installed.json",
-            files,
-            &format!("{files}{entry}"),
-        );
+        node.edit("opt/kata-configdev/installed.json", files, &format!("{files}{entry}"));
         node.put("etc/shadow", "");
     }),
     ("installation-untrusted", |node| {

@@ -7,9 +7,8 @@ const ID: &str = "kubelet-docker-config";
 
 /// An `auths` with an account for each of these.
 fn auths(hosts: &[&str]) -> String {
-    let entries = hosts
-        .iter()
-        .map(|host| format!("{host:?}:{{\"auth\":\"cm9ib3Q6aHVudGVyMg==\"}}"));
+    let entries =
+        hosts.iter().map(|host| format!("{host:?}:{{\"auth\":\"cm9ib3Q6aHVudGVyMg==\"}}"));
     let entries: Vec<String> = entries.collect();
     format!("{{\"auths\":{{{}}}}}", entries.join(","))
 }
@@ -22,8 +21,7 @@ fn told(node: &Node) -> Vec<(String, String)> {
     let findings = json["findings"].as_array().unwrap().iter();
     let own = findings.filter(|finding| finding["id"] == ID);
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    own.map(|finding| (text(&finding["path"]), text(&finding["message"])))
-        .collect()
+    own.map(|finding| (text(&finding["path"]), text(&finding["message"]))).collect()
 }
 
 /// The kubelet takes the first file that it can read, config.json before .dockercfg.
@@ -34,33 +32,13 @@ fn the_file_that_the_kubelet_reads_is_the_one_that_is_told() {
     let legacy = "{\"three.corp\":{\"username\":\"robot\",\"password\":\"hunter2\"}}";
     let root_dir = "KUBELET_EXTRA_ARGS=--root-dir=/data/kubelet\n";
     for (files, path, host) in [
-        (
-            &[("var/lib/kubelet/config.json", &*one)][..],
-            "/var/lib/kubelet/config.json",
-            "one.corp",
-        ),
-        (
-            &[("root/.docker/config.json", &one)],
-            "/root/.docker/config.json",
-            "one.corp",
-        ),
-        (
-            &[(".docker/config.json", &one)],
-            "/.docker/config.json",
-            "one.corp",
-        ),
+        (&[("var/lib/kubelet/config.json", &*one)][..], "/var/lib/kubelet/config.json", "one.corp"),
+        (&[("root/.docker/config.json", &one)], "/root/.docker/config.json", "one.corp"),
+        (&[(".docker/config.json", &one)], "/.docker/config.json", "one.corp"),
         (&[("config.json", &one)], "/config.json", "one.corp"),
-        (
-            &[("var/lib/kubelet/.dockercfg", legacy)],
-            "/var/lib/kubelet/.dockercfg",
-            "three.corp",
-        ),
+        (&[("var/lib/kubelet/.dockercfg", legacy)], "/var/lib/kubelet/.dockercfg", "three.corp"),
         (&[(".dockercfg", legacy)], "/.dockercfg", "three.corp"),
-        (
-            &[("root/.dockercfg", legacy)],
-            "/root/.dockercfg",
-            "three.corp",
-        ),
+        (&[("root/.dockercfg", legacy)], "/root/.dockercfg", "three.corp"),
         (
             &[
                 ("var/lib/kubelet/.dockercfg", legacy),
@@ -105,28 +83,10 @@ fn what_the_document_has_too_is_not_told() {
     // The kubelet would not look further either.
     node.put("root/.docker/config.json", &auths(&["b.corp"]));
     assert_eq!(told(&node), []);
-    node.put(
-        file,
-        &auths(&[
-            "a.corp",
-            "b.corp",
-            "c.corp",
-            "d.corp/team",
-            "e.corp",
-            "f.corp",
-        ]),
-    );
+    node.put(file, &auths(&["a.corp", "b.corp", "c.corp", "d.corp/team", "e.corp", "f.corp"]));
     let found = told(&node);
-    assert!(
-        found[0]
-            .1
-            .contains(" b.corp, c.corp, d.corp/team and 2 more from "),
-        "{found:?}"
-    );
-    node.append(
-        DOCUMENT,
-        "[registries.\".corp\"]\nusername = \"x\"\npassword = \"y\"\n",
-    );
+    assert!(found[0].1.contains(" b.corp, c.corp, d.corp/team and 2 more from "), "{found:?}");
+    node.append(DOCUMENT, "[registries.\".corp\"]\nusername = \"x\"\npassword = \"y\"\n");
     assert_eq!(told(&node), []);
     node.append(SETTINGS, "enabled = false\n");
     node.put(file, &auths(&["other.example"]));

@@ -34,8 +34,7 @@ fn a_runtime_of_kata_without_a_path_has_katas_own() {
         runtime_type = \"io.containerd.runc.v2\"\n";
     node.put(CONTAINERD, containerd);
     let run = doctor(&node, &[]);
-    run.ends(0)
-        .prints(&["warning annotations-not-passed: the runtime kata has no "]);
+    run.ends(0).prints(&["warning annotations-not-passed: the runtime kata has no "]);
     assert!(!run.stdout.contains("handler-unused"), "{}", run.stdout);
     // The main file that nobody uses.
     assert!(!run.stdout.contains("hypervisor-none"), "{}", run.stdout);
@@ -62,8 +61,7 @@ fn a_runtime_of_kata_without_a_path_has_katas_own() {
     // Where the engine does not say which one is used, the other need not be.
     node.remove(CONTAINERD);
     let run = doctor(&node, &[]);
-    run.ends(0)
-        .prints(&["configuration-clh.toml: warning hypervisor-none: "]);
+    run.ends(0).prints(&["configuration-clh.toml: warning hypervisor-none: "]);
 }
 
 /// CRI-O ends every creation after four minutes, and nobody said so.
@@ -97,10 +95,7 @@ fn on_k3s_the_template_is_named() {
     node.edit(CONTAINERD, "io.katacontainers.*", "io.kata-other.*");
     let text = fs::read_to_string(node.path(CONTAINERD)).unwrap();
     node.remove(CONTAINERD);
-    node.put(
-        "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-        &text,
-    );
+    node.put("var/lib/rancher/k3s/agent/etc/containerd/config.toml", &text);
     doctor(&node, &[]).prints(&["into its table in config-v3.toml.tmpl beside this file "]);
 }
 
@@ -114,10 +109,7 @@ fn doctor_says_of_katas_files_what_the_installer_says() {
     let wrapper = "/opt/kata-configdev/default/bin/kata-configdev-qemu";
     let mut told = 0;
     for (id, break_it) in breaks::all() {
-        if !["drop-in", "hypervisor", "kata-file", "vm-"]
-            .iter()
-            .any(|kind| id.starts_with(kind))
-        {
+        if !["drop-in", "hypervisor", "kata-file", "vm-"].iter().any(|kind| id.starts_with(kind)) {
             continue;
         }
         let node = Node::new();

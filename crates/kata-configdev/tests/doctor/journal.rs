@@ -24,18 +24,9 @@ fn what_was_said_of_a_sandbox_is_joined() {
     node.put(log, "");
     let said = [
         ("6", format!("level=info msg=started sandbox={id}")),
-        (
-            "3",
-            format!("kata-configdev-qemu: sandbox {id}: failed to x: y\u{202e}"),
-        ),
-        (
-            "3",
-            "kata-configdev-qemu: sandbox 0000: failed to x: y".to_owned(),
-        ),
-        (
-            "6",
-            format!("level=error msg=\\\"failed to pull a.corp/x: refused\\\" sandbox={id}"),
-        ),
+        ("3", format!("kata-configdev-qemu: sandbox {id}: failed to x: y\u{202e}")),
+        ("3", "kata-configdev-qemu: sandbox 0000: failed to x: y".to_owned()),
+        ("6", format!("level=error msg=\\\"failed to pull a.corp/x: refused\\\" sandbox={id}")),
         ("6", format!("level=error msg=\\\"stopped\\\" sandbox={id}")),
         ("6", format!("level=error msg=\\\"stopped\\\" sandbox={id}")),
     ];
@@ -49,39 +40,23 @@ fn what_was_said_of_a_sandbox_is_joined() {
     let path = format!("{}:/usr/bin:/bin", programs.text(""));
     let root = node.root();
     let arguments = ["doctor", "--host-root", &root, "--sandbox", id, "--json"];
-    let json = PROGRAM
-        .finish(PROGRAM.command(&arguments).env("PATH", &path))
-        .json();
+    let json = PROGRAM.finish(PROGRAM.command(&arguments).env("PATH", &path)).json();
     let sandbox = &json["sandbox"];
     let lines = |who: &str| sandbox[who].as_array().unwrap().clone();
     assert_eq!(
         lines("wrapper"),
-        [format!(
-            "kata-configdev-qemu: sandbox {id}: failed to x: y\\u{{202e}}"
-        )]
+        [format!("kata-configdev-qemu: sandbox {id}: failed to x: y\\u{{202e}}")]
     );
     assert_eq!(lines("guest").len(), 1);
-    assert_eq!(
-        lines("shim"),
-        [format!("level=error msg=\"stopped\" sandbox={id}")]
-    );
+    assert_eq!(lines("shim"), [format!("level=error msg=\"stopped\" sandbox={id}")]);
     let document = "/etc/kata-configdev/documents/team-a.toml, by the pod's annotation";
     assert_eq!(sandbox["document"], document);
-    assert_eq!(
-        sandbox["not_searched"],
-        serde_json::json!([format!("/{log}")])
-    );
+    assert_eq!(sandbox["not_searched"], serde_json::json!([format!("/{log}")]));
     assert_eq!(sandbox["bundle"], format!("/{bundle}"));
 
-    let nothing = PROGRAM
-        .command(&arguments[..5])
-        .env("PATH", "/nowhere")
-        .output();
+    let nothing = PROGRAM.command(&arguments[..5]).env("PATH", "/nowhere").output();
     let said = String::from_utf8(nothing.unwrap().stdout).unwrap();
-    assert!(
-        said.contains("log       none: journalctl cannot be started"),
-        "{said}"
-    );
+    assert!(said.contains("log       none: journalctl cannot be started"), "{said}");
 }
 
 /// A document was named that the sandbox does not get.
@@ -96,9 +71,7 @@ fn the_document_of_a_sandbox_is_what_the_wrapper_gives_it() {
         )
     };
     let annotation = |value: &str| {
-        spec(&format!(
-            r#""io.katacontainers.config.runtime.imagepuller_config":"{value}","#
-        ))
+        spec(&format!(r#""io.katacontainers.config.runtime.imagepuller_config":"{value}","#))
     };
     let tenants = "document = \"/etc/kata-configdev/tenants/{namespace}.toml\"\n\
         engine = \"containerd\"\n";
@@ -111,11 +84,7 @@ fn the_document_of_a_sandbox_is_what_the_wrapper_gives_it() {
              io.katacontainers.config.runtime.imagepuller_config: /etc/shadow is not below a \
              directory of annotation-allow",
         ),
-        (
-            "enabled = false\n",
-            annotation("/etc/shadow"),
-            "none, by SETTINGS: enabled = false",
-        ),
+        ("enabled = false\n", annotation("/etc/shadow"), "none, by SETTINGS: enabled = false"),
         (
             "document = \"/etc/kata-configdev/imagepuller.toml\"\n",
             spec(""),
@@ -150,14 +119,7 @@ fn the_document_of_a_sandbox_is_what_the_wrapper_gives_it() {
         std::fs::create_dir(node.path("etc/kata-configdev/tenants")).unwrap();
         node.put(crate::doctor::node::SETTINGS, settings_text);
         node.put(&format!("{bundle}/config.json"), &spec);
-        let arguments = [
-            "doctor",
-            "--host-root",
-            &node.root(),
-            "--sandbox",
-            id,
-            "--json",
-        ];
+        let arguments = ["doctor", "--host-root", &node.root(), "--sandbox", id, "--json"];
         let json = PROGRAM.run(&arguments).json();
         let expected = document.replace("SETTINGS", settings);
         assert_eq!(json["sandbox"]["document"], expected, "{settings_text}");

@@ -17,11 +17,7 @@ fn a_key_that_kata_knows_is_not_doubted_where_no_main_file_has_it() {
     );
     let run = doctor(&node, &[]);
     run.succeeds();
-    assert!(
-        !run.stdout.contains("drop-in-unknown-key"),
-        "{}",
-        run.stdout
-    );
+    assert!(!run.stdout.contains("drop-in-unknown-key"), "{}", run.stdout);
     // Each table has keys of its own.
     let swapped = "[hypervisor.qemu]\nlaunch_process_timeout = 6\n[agent.kata]\ninitrd = \"\"\n";
     node.drop_in("60-own.toml", swapped);

@@ -29,15 +29,7 @@ fn privileged_what_kata_left_is_told_on_the_node_itself() {
     let doctor = || {
         let script = "mount -t proc proc \"$1/proc\" && exec chroot \"$1\" /kata-configdev doctor";
         let run = Command::new("unshare")
-            .args([
-                "--mount",
-                "--propagation",
-                "private",
-                "sh",
-                "-c",
-                script,
-                "sh",
-            ])
+            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"])
             .arg(node.path(""))
             .output()
             .unwrap();
@@ -48,11 +40,7 @@ fn privileged_what_kata_left_is_told_on_the_node_itself() {
     // It may be one that starts.
     let young = doctor();
     assert!(young.contains(" faults, ") && !is_told(&young), "{young}");
-    let touched = Command::new("touch")
-        .args(["-d", "1 hour ago"])
-        .arg(&left)
-        .status()
-        .unwrap();
+    let touched = Command::new("touch").args(["-d", "1 hour ago"]).arg(&left).status().unwrap();
     assert!(touched.success());
     let old = doctor();
     assert!(is_told(&old), "{old}");

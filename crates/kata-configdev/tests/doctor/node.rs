@@ -37,10 +37,7 @@ impl Node {
              [agent.kata]\ndial_timeout = 90\n\
              [runtime]\ncreate_container_timeout = 600\nexperimental_force_guest_pull = true\n",
         );
-        node.put(
-            DROP_IN,
-            "[hypervisor.qemu]\npath = \"/usr/local/bin/kata-configdev-qemu\"\n",
-        );
+        node.put(DROP_IN, "[hypervisor.qemu]\npath = \"/usr/local/bin/kata-configdev-qemu\"\n");
         node.program(WRAPPER);
         node.program(QEMU);
         node.put(
@@ -63,10 +60,7 @@ impl Node {
              ConfigPath = \"/opt/kata/share/defaults/kata-containers/runtimes/qemu-snp/\
              configuration-qemu-snp.toml\"\n",
         );
-        node.put(
-            KUBELET,
-            "kind: KubeletConfiguration\nruntimeRequestTimeout: 20m0s\n",
-        );
+        node.put(KUBELET, "kind: KubeletConfiguration\nruntimeRequestTimeout: 20m0s\n");
         node
     }
 
@@ -81,11 +75,7 @@ impl Node {
     /// Writes a file that only its owner can write; documents only their owner can read.
     pub fn put(&self, name: &str, text: &str) {
         self.0.file(name, text);
-        let mode = if name.ends_with("imagepuller.toml") {
-            0o600
-        } else {
-            0o644
-        };
+        let mode = if name.ends_with("imagepuller.toml") { 0o600 } else { 0o644 };
         self.0.set_mode(name, mode);
     }
 

@@ -10,10 +10,8 @@ use crate::doctor::node::{DROP_IN, Node, SETTINGS};
 
 /// What the command `config` refuses and doctor holds for a warning: it fails no sandbox, or only
 /// those whose pods want it.
-const NO_FAULTS: [&str; 2] = [
-    "failed to read the kubelet's credential providers: ",
-    "open the allowed directory ",
-];
+const NO_FAULTS: [&str; 2] =
+    ["failed to read the kubelet's credential providers: ", "open the allowed directory "];
 
 /// Doctor said "0 faults" where the wrapper refused every sandbox. The command `config` runs on the
 /// node itself, and looks at it as the wrapper does.
@@ -26,10 +24,7 @@ fn privileged_what_config_refuses_is_a_fault() {
     for (id, break_it) in breaks::all() {
         let node = Node::new();
         break_it(&node);
-        if [SETTINGS, DROP_IN]
-            .iter()
-            .all(|file| !node.path(file).exists())
-        {
+        if [SETTINGS, DROP_IN].iter().all(|file| !node.path(file).exists()) {
             // Nothing starts a wrapper there, which would miss its settings.
             continue;
         }
@@ -41,10 +36,7 @@ fn privileged_what_config_refuses_is_a_fault() {
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             .output()
             .unwrap();
-        assert!(
-            config.status.code().is_some_and(|code| code < 100),
-            "{config:?}"
-        );
+        assert!(config.status.code().is_some_and(|code| code < 100), "{config:?}");
         let said = String::from_utf8_lossy(&config.stderr);
         if config.status.success() || NO_FAULTS.iter().any(|words| said.contains(words)) {
             continue;

@@ -72,16 +72,8 @@ const SAID: &[(u8, &str, Line)] = &[
          DeadlineExceeded desc = context deadline exceeded\"",
         Shim,
     ),
-    (
-        4,
-        "level=warning msg=\"QEMU exited with an error\" error=\"exit status 65\" sandbox=ID",
-        No,
-    ),
-    (
-        3,
-        "annotation io.katacontainers.config.hypervisor.X is not enabled sandbox=ID",
-        Shim,
-    ),
+    (4, "level=warning msg=\"QEMU exited with an error\" error=\"exit status 65\" sandbox=ID", No),
+    (3, "annotation io.katacontainers.config.hypervisor.X is not enabled sandbox=ID", Shim),
     (
         3,
         "failed to launch qemu: fork/exec /usr/local/bin/kata-configdev-qemu: permission denied \
@@ -97,18 +89,10 @@ const SAID: &[(u8, &str, Line)] = &[
     ),
     (3, "vsock: failed to connect: ENODEV sandbox=ID", Shim),
     (6, "level=info msg=\"Stop logging QEMU\" sandbox=ID", No),
-    (
-        3,
-        "failed to create shim task: exiting QMP loop, command cancelled sandbox=ID",
-        Shim,
-    ),
+    (3, "failed to create shim task: exiting QMP loop, command cancelled sandbox=ID", Shim),
     (3, "level=error msg=\"Dead agent\" sandbox=ID", Shim),
     // What an earlier start left in the network namespace.
-    (
-        3,
-        "Failed to add qdisc for network index 3 : file exists sandbox=ID",
-        Shim,
-    ),
+    (3, "Failed to add qdisc for network index 3 : file exists sandbox=ID", Shim),
     (3, "unsupported link type: tuntap sandbox=ID", Shim),
     // The guest refused its initdata, of both runtimes.
     (
@@ -139,11 +123,7 @@ const SAID: &[(u8, &str, Line)] = &[
         Guest,
     ),
     (3, "rpc status: UNKNOWN: \"LocalClosed\" sandbox=ID", Guest),
-    (
-        3,
-        "agent create container: ttrpc err: Receive packet timeout sandbox=ID",
-        Guest,
-    ),
+    (3, "agent create container: ttrpc err: Receive packet timeout sandbox=ID", Guest),
     // Of another sandbox.
     (3, "ttrpc err: Receive packet timeout sandbox=0000", No),
 ];
@@ -158,11 +138,7 @@ fn who_is_quoted_is_found_in_what_the_runtimes_say() {
         let entry = json!({"MESSAGE": text, "PRIORITY": priority.to_string()}).to_string();
         let mut joined = Joined::default();
         joined.add_log(&entries(entry.as_bytes()), &id);
-        let told = [
-            (&joined.wrapper, Wrapper),
-            (&joined.shim, Shim),
-            (&joined.guest, Guest),
-        ];
+        let told = [(&joined.wrapper, Wrapper), (&joined.shim, Shim), (&joined.guest, Guest)];
         let told: Vec<Line> = told
             .into_iter()
             .filter(|(lines, _)| **lines == [text.clone()])
@@ -178,9 +154,6 @@ fn who_is_quoted_is_found_in_what_the_runtimes_say() {
     for mark in GUEST {
         let marks = |text: &&str| GUEST.iter().filter(|mark| text.contains(*mark)).count();
         let mut texts = SAID.iter().map(|(_, text, _)| text);
-        assert!(
-            texts.any(|text| text.contains(mark) && marks(text) == 1),
-            "{mark}"
-        );
+        assert!(texts.any(|text| text.contains(mark) && marks(text) == 1), "{mark}");
     }
 }

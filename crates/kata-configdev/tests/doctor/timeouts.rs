@@ -10,15 +10,8 @@ use crate::doctor::node::{KUBELET, MAIN, Node, SETTINGS};
 #[test]
 fn all_time_outs_are_in_one_table() {
     let node = Node::new();
-    node.edit(
-        MAIN,
-        "procs=none",
-        "procs=none agent.image_pull_timeout=900",
-    );
-    node.put(
-        "etc/default/kubelet",
-        "KUBELET_EXTRA_ARGS=--runtime-request-timeout=30m\n",
-    );
+    node.edit(MAIN, "procs=none", "procs=none agent.image_pull_timeout=900");
+    node.put("etc/default/kubelet", "KUBELET_EXTRA_ARGS=--runtime-request-timeout=30m\n");
     let json = doctor(&node, &["--json"]).succeeds().json();
     let rows = json["timeouts"].as_array().unwrap().iter();
     let rows: Vec<_> = rows
@@ -92,9 +85,8 @@ fn the_page_has_every_built_in_time() {
                 format!("`{key}`"),
                 format!("| {} s |", row["seconds"].as_f64().unwrap()),
             ];
-            let is_there = page
-                .lines()
-                .any(|line| words.iter().all(|word| line.contains(word.as_str())));
+            let is_there =
+                page.lines().any(|line| words.iter().all(|word| line.contains(word.as_str())));
             assert!(is_there, "{words:?}");
             keys.insert(key.to_owned());
         }
@@ -108,10 +100,7 @@ fn the_kubelets_time_out_is_found_by_every_way_in() {
     let flag = "[Service]\nExecStart=/usr/bin/kubelet --config=/etc/own.yaml \\\n";
     for (files, secs) in [
         (&[][..], 120.0),
-        (
-            &[("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n")],
-            180.0,
-        ),
+        (&[("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n")], 180.0),
         (
             &[
                 ("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: 3m\n"),
@@ -131,10 +120,7 @@ fn the_kubelets_time_out_is_found_by_every_way_in() {
             300.0,
         ),
         (
-            &[(
-                "etc/rancher/k3s/config.yaml",
-                "kubelet-arg:\n- \"runtime-request-timeout=6m\"\n",
-            )],
+            &[("etc/rancher/k3s/config.yaml", "kubelet-arg:\n- \"runtime-request-timeout=6m\"\n")],
             360.0,
         ),
         // EKS of Amazon Linux 2023.
@@ -181,14 +167,8 @@ fn the_kubelets_time_out_is_found_by_every_way_in() {
         ),
         (
             &[
-                (
-                    "var/lib/kubelet/config.yaml",
-                    "runtimeRequestTimeout: soon\n",
-                ),
-                (
-                    "etc/default/kubelet",
-                    "KUBELET_EXTRA_ARGS=--config-dir=/etc/own.d\n",
-                ),
+                ("var/lib/kubelet/config.yaml", "runtimeRequestTimeout: soon\n"),
+                ("etc/default/kubelet", "KUBELET_EXTRA_ARGS=--config-dir=/etc/own.d\n"),
                 ("etc/own.d/1.conf", "runtimeRequestTimeout: 9m\n"),
             ],
             540.0,

@@ -23,12 +23,7 @@ fn the_keys_for_encrypted_layers_are_counted() {
             "2 of table \"Registry.corp/team\", then 1 for every image",
             json!([team, all]),
         ),
-        (
-            &document,
-            "registry.corp/team-b/app",
-            "1 for every image",
-            json!([all]),
-        ),
+        (&document, "registry.corp/team-b/app", "1 for every image", json!([all])),
     ] {
         let (text, json) = explain(document, image);
         let expected = format!("for encrypted layers: {told}");

@@ -18,15 +18,9 @@ fn without_a_document_it_is_the_one_of_the_settings() {
     let named = run(&["explain", "--config", &document, image]);
     let line = format!("document    {document}, by {settings}\n");
     assert_eq!(text.stdout.replacen(&line, "", 1), named.stdout);
-    assert!(
-        text.stdout.starts_with(&format!("Registry.corp\n{line}")),
-        "{text:?}"
-    );
+    assert!(text.stdout.starts_with(&format!("Registry.corp\n{line}")), "{text:?}");
     let report = explain(&["--json", image]).json();
-    assert_eq!(
-        report["document"],
-        json!({"path": document, "settings": settings})
-    );
+    assert_eq!(report["document"], json!({"path": document, "settings": settings}));
     let by_variable = crate::command::PROGRAM
         .command(&["explain", image])
         .env("KATA_CONFIGDEV_CONFIG", &settings)

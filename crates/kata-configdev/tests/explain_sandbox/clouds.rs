@@ -38,12 +38,7 @@ const CLOUDS: [Cloud; 3] = [
         listed: include_str!("../data/kubelet/aks.yaml"),
         plugin: "acr-credential-provider",
         named: &["mcr.microsoft.com"],
-        patterns: &[
-            "*.azurecr.io",
-            "*.azurecr.cn",
-            "*.azurecr.de",
-            "*.azurecr.us",
-        ],
+        patterns: &["*.azurecr.io", "*.azurecr.cn", "*.azurecr.de", "*.azurecr.us"],
         own: "team.azurecr.io",
         by: "*.azurecr.io",
     },
@@ -102,15 +97,8 @@ fn patterns_that_no_name_covers_are_said() {
         // What the log of a sandbox has.
         let bundle = node.folder.text("bundle");
         let settings = node.settings();
-        let attached = run(&[
-            "attach",
-            "--settings",
-            &settings,
-            "--bundle",
-            &bundle,
-            "--sandbox-id",
-            "s1",
-        ]);
+        let attached =
+            run(&["attach", "--settings", &settings, "--bundle", &bundle, "--sandbox-id", "s1"]);
         attached.ends(0);
         attached.says(&[&format!("kata-configdev: sandbox s1: warning: {line}\n")]);
     }

@@ -51,16 +51,9 @@ fn what_would_fail_the_sandbox_fails_the_command() {
     node.annotate("/etc/shadow");
     let refused = node.explain(&[]);
     assert_eq!((refused.code, refused.stdout.as_str()), (65, ""));
-    assert!(
-        refused.stderr.contains("annotation-allow"),
-        "{}",
-        refused.stderr
-    );
+    assert!(refused.stderr.contains("annotation-allow"), "{}", refused.stderr);
     node.spec("{}");
-    node.folder.file(
-        "document.toml",
-        "[registries.a]\npasword = \"hunter2-password\"\n",
-    );
+    node.folder.file("document.toml", "[registries.a]\npasword = \"hunter2-password\"\n");
     let invalid = node.explain(&["--json"]);
     assert_eq!((invalid.code, invalid.stdout.as_str()), (65, ""));
     assert!(invalid.stderr.contains("pasword"), "{}", invalid.stderr);
@@ -68,20 +61,8 @@ fn what_would_fail_the_sandbox_fails_the_command() {
         &["explain"][..],
         &["explain", "--config", "x"],
         &["explain", "--config", "x", "--no-providers", "reg.corp/app"],
-        &[
-            "explain",
-            "--config",
-            "x",
-            "--settings",
-            "y",
-            "reg.corp/app",
-        ],
-        &[
-            "explain",
-            "--sandbox",
-            "/",
-            "robot:hunter2-password@reg.corp/app",
-        ],
+        &["explain", "--config", "x", "--settings", "y", "reg.corp/app"],
+        &["explain", "--sandbox", "/", "robot:hunter2-password@reg.corp/app"],
     ] {
         assert_eq!(run(wrong).code, 64, "{wrong:?}");
     }
@@ -89,12 +70,7 @@ fn what_would_fail_the_sandbox_fails_the_command() {
     let mut node = Node::full();
     node.listed += "- hunter2-token";
     let report = node.json(&[]);
-    assert!(
-        report["findings"][0]["text"]
-            .as_str()
-            .unwrap()
-            .ends_with("no plugin is asked")
-    );
+    assert!(report["findings"][0]["text"].as_str().unwrap().ends_with("no plugin is asked"));
     assert_eq!(of(&report, "own.corp")["source"]["kind"], "document");
     assert_eq!(
         of(&report, "reg.example")["why"],
@@ -107,29 +83,17 @@ fn what_would_fail_the_sandbox_fails_the_command() {
 fn the_log_of_a_sandbox_and_explain_say_the_same() {
     let node = Node::full();
     let (settings, bundle) = (node.settings(), node.folder.text("bundle"));
-    let attached = run(&[
-        "attach",
-        "--settings",
-        &settings,
-        "--bundle",
-        &bundle,
-        "--sandbox-id",
-        "s1",
-    ]);
+    let attached =
+        run(&["attach", "--settings", &settings, "--bundle", &bundle, "--sandbox-id", "s1"]);
     assert_eq!(attached.code, 0, "{}", attached.stderr);
     let before = "kata-configdev: sandbox s1: warning: ";
     let logged = attached.stderr.lines();
-    let logged: Vec<_> = logged
-        .map(|line| line.strip_prefix(before).unwrap())
-        .collect();
+    let logged: Vec<_> = logged.map(|line| line.strip_prefix(before).unwrap()).collect();
     let explained = node.explain(&[]).stdout;
     let labels = ["skipped", "left out", "beaten", "change", "exposed"];
     let mut registry = "";
     let mut told = Vec::new();
-    for line in explained
-        .split("\n\n")
-        .flat_map(|part| part.lines().enumerate())
-    {
+    for line in explained.split("\n\n").flat_map(|part| part.lines().enumerate()) {
         match line {
             (0, name) if !name.starts_with("sandbox") => registry = name,
             (_, line) => {
@@ -147,16 +111,11 @@ fn the_log_of_a_sandbox_and_explain_say_the_same() {
     for (registry, text) in told {
         let (source, why) = text.split_once(": ").unwrap();
         let is_same = |line: &&&str| {
-            let about = line
-                .strip_prefix(source)
-                .and_then(|rest| rest.strip_suffix(why));
+            let about = line.strip_prefix(source).and_then(|rest| rest.strip_suffix(why));
             about.is_some_and(|about| {
                 about.trim_matches([':', ' ', '.']) == registry.trim_matches('.')
             })
         };
-        assert!(
-            logged.iter().any(|line| is_same(&line)),
-            "{registry}: {text}: {logged:#?}"
-        );
+        assert!(logged.iter().any(|line| is_same(&line)), "{registry}: {text}: {logged:#?}");
     }
 }

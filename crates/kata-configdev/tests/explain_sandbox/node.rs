@@ -68,21 +68,11 @@ impl Node {
     /// A node with one plugin of each kind.
     pub fn full() -> Self {
         let mut node = Self::new();
-        node.add(
-            "good",
-            "'*.corp', '*.*.corp', '*.lab', '*.example'",
-            &answer("*.*", "*.*.*"),
-            "",
-        );
+        node.add("good", "'*.corp', '*.*.corp', '*.lab', '*.example'", &answer("*.*", "*.*.*"), "");
         node.add("second", "'*.example'", &answer("reg.example", "x"), "");
         let noise = "echo hunter2-token; echo hunter2-token >&2; exit 9";
         node.add("bad", "dead.example", &format!("sh -c '{noise}'"), "");
-        node.add(
-            "path",
-            "path.example",
-            &answer("path.example/team", "path.example/Other"),
-            "",
-        );
+        node.add("path", "path.example", &answer("path.example/team", "path.example/Other"), "");
         node.add(
             "token",
             "reg.example",
@@ -118,10 +108,7 @@ impl Node {
 
     pub fn settings(&self) -> String {
         let listing = self.folder.file("providers.yaml", &self.listed);
-        let document = self
-            .document
-            .as_ref()
-            .map(|path| format!("document = {path:?}\n"));
+        let document = self.document.as_ref().map(|path| format!("document = {path:?}\n"));
         let text = format!(
             "{}transport = \"file\"\nrun-root = {:?}\nannotation-allow = \
             [{:?}]\n[credential-providers]\nconfig = {listing:?}\n\
@@ -160,9 +147,7 @@ impl Node {
         }
         let first = format!("{registry}\n");
         let part = parts.find_map(|part| part.strip_prefix(&first));
-        part.unwrap_or_else(|| panic!("{registry}: {}", run.stdout))
-            .trim_end()
-            .into()
+        part.unwrap_or_else(|| panic!("{registry}: {}", run.stdout)).trim_end().into()
     }
 }
 
@@ -179,6 +164,5 @@ pub fn answer(one: &str, other: &str) -> String {
 /// The part about one registry.
 pub fn of<'a>(report: &'a Value, registry: &str) -> &'a Value {
     let mut all = report["registries"].as_array().unwrap().iter();
-    all.find(|one| one["registry"] == registry)
-        .unwrap_or_else(|| panic!("{registry}: {report}"))
+    all.find(|one| one["registry"] == registry).unwrap_or_else(|| panic!("{registry}: {report}"))
 }

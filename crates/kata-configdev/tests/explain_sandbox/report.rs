@@ -71,16 +71,10 @@ fn people_see_who_wins_and_why() {
         ),
     ] {
         let shown = node.text(registry);
-        assert!(
-            shown.starts_with(&text),
-            "{registry}: {shown}\nnot:\n{text}"
-        );
+        assert!(shown.starts_with(&text), "{registry}: {shown}\nnot:\n{text}");
     }
     let dead = node.text("dead.example");
-    assert!(
-        dead.contains("asked       credential provider bad: no answer\n"),
-        "{dead}"
-    );
+    assert!(dead.contains("asked       credential provider bad: no answer\n"), "{dead}");
     assert!(
         dead.contains(
             "\nskipped     credential provider bad: it failed with exit code 9\nskipped     \
@@ -113,10 +107,7 @@ fn programs_get_the_same_facts() {
     let node = Node::full();
     let report = node.json(&[]);
     let file = node.folder.text("document.toml");
-    assert_eq!(
-        report["document"],
-        json!({"path": file, "chosen_by": "node"})
-    );
+    assert_eq!(report["document"], json!({"path": file, "chosen_by": "node"}));
     assert_eq!(report["providers"], "asked");
     assert_eq!(report["findings"][0]["source"], "credential provider token");
     assert_eq!(
@@ -135,23 +126,12 @@ fn programs_get_the_same_facts() {
         json!([{"source": "credential provider good", "why": "an earlier offer says the same",
         "lost": false}])
     );
-    assert_eq!(
-        reg["credentials"],
-        json!({"kind": "basic", "username": null})
-    );
+    assert_eq!(reg["credentials"], json!({"kind": "basic", "username": null}));
     assert_eq!(reg["asked"].as_array().unwrap().len(), 2);
     let hub = of(&report, "hub.corp");
-    assert_eq!(
-        (&hub["source"], &hub["losers"][0]["lost"]),
-        (&Value::Null, &json!(true))
-    );
+    assert_eq!((&hub["source"], &hub["losers"][0]["lost"]), (&Value::Null, &json!(true)));
     let path = of(&report, "path.example");
-    assert!(
-        path["findings"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("have a path that is no")
-    );
+    assert!(path["findings"][0]["text"].as_str().unwrap().contains("have a path that is no"));
     assert_eq!(path["source"]["name"], "credential provider good");
     let team = of(&report, "path.example/team");
     assert_eq!(team["source"]["name"], "credential provider path");
@@ -185,10 +165,7 @@ fn what_is_left_out_for_a_list_is_shown() {
         assert!(head.lines().any(|one| one == line), "{line}: {head}");
     }
     let team = node.text(".Team.corp.");
-    assert!(
-        team.contains("because     its credentials are left out"),
-        "{team}"
-    );
+    assert!(team.contains("because     its credentials are left out"), "{team}");
 
     // Without a list there is nothing to say.
     node.spec("{}");

@@ -26,16 +26,12 @@ fn guest(disk: &[u8]) -> Answer {
             // Not of the disk: what the guest puts there where the image has no policy either.
             let files = machine.measured().unwrap().into_iter();
             let files = files.filter(|(_, content)| !content.contains("initdata brings no policy"));
-            Ok(files
-                .map(|(name, content)| (name, content.len() as u64))
-                .collect())
+            Ok(files.map(|(name, content)| (name, content.len() as u64)).collect())
         }
         Err(error) => {
             let line = error.line();
             assert!(machine.deny_policy().contains("reason := "));
-            let (_, reason) = line
-                .split_once("disk vda")
-                .expect("what is wrong with the disk");
+            let (_, reason) = line.split_once("disk vda").expect("what is wrong with the disk");
             Err(reason.split_once(": ").expect("a reason").1.to_owned())
         }
     }
@@ -92,37 +88,24 @@ fn both(disk: &[u8]) -> Answer {
 #[test]
 fn documents() {
     let data = |lines: &str| format!("{HEAD}[data]\n{lines}");
-    let entries = |count| {
-        (0..count).fold(data(""), |text, number| {
-            text + &format!("n{number} = \"\"\n")
-        })
-    };
+    let entries =
+        |count| (0..count).fold(data(""), |text, number| text + &format!("n{number} = \"\"\n"));
     let array = |item: &str| format!("{HEAD}more = [{}]\n[data]\n", item.repeat(MAX_TOKENS / 2));
-    let names = (0..MAX_TOKENS / 8).fold(HEAD.to_owned(), |text, number| {
-        text + &format!("a.b.c.n{number} = 1\n")
-    });
+    let names = (0..MAX_TOKENS / 8)
+        .fold(HEAD.to_owned(), |text, number| text + &format!("a.b.c.n{number} = 1\n"));
     for (document, refused) in [
         (DOCUMENT.to_owned(), None),
         (data(""), None),
-        (
-            data("\"\\u202egnp.x\" = \"1\"\n\"caf\\u00e9\" = \"22\""),
-            None,
-        ),
+        (data("\"\\u202egnp.x\" = \"1\"\n\"caf\\u00e9\" = \"22\""), None),
         (data("a = \"\"\n[more]\nb = 1\n"), None),
         (entries(MAX_ENTRIES), None),
         (entries(MAX_ENTRIES + 1), Some("at most 1024")),
         // Good, said the host.
-        (
-            data("\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\""),
-            Some("two Unicode spellings"),
-        ),
+        (data("\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\""), Some("two Unicode spellings")),
         (array("1,"), Some("at most 32768 names, values")),
         (array("[],"), Some("at most 32768 names, values")),
         (names + "[data]\n", Some("at most 32768 names, values")),
-        (
-            data("") + &"\n".repeat(MAX_TOKENS),
-            Some("brackets and lines"),
-        ),
+        (data("") + &"\n".repeat(MAX_TOKENS), Some("brackets and lines")),
         // Refused by both from the beginning.
         (String::new(), Some("version: the key is missing")),
         ("some content".to_owned(), Some("line 1: not TOML")),
@@ -131,14 +114,8 @@ fn documents() {
         (data("\"../\\u202ex\" = \"\""), Some("it has a slash")),
         (data("\"a\\u001b[2J\" = \"\""), Some("a control character")),
         (data("n = 1"), Some("line 4: data.n: ")),
-        (
-            DOCUMENT.replace("sha256", "sha\\u202e256"),
-            Some("expected sha256"),
-        ),
-        (
-            DOCUMENT.replace("0.1.0", "\\u202e9"),
-            Some("expected \"0.1.0\""),
-        ),
+        (DOCUMENT.replace("sha256", "sha\\u202e256"), Some("expected sha256")),
+        (DOCUMENT.replace("0.1.0", "\\u202e9"), Some("expected \"0.1.0\"")),
     ] {
         let answer = both(&initdata(&document));
         match refused {
@@ -185,19 +162,13 @@ fn digests() {
         let disk = initdata(&document);
         let report = inspect(&disk).1.json();
         let digest = report["document"][algorithm].as_str().unwrap().as_bytes();
-        let digits = digest
-            .chunks(2)
-            .map(|digits| str::from_utf8(digits).unwrap());
-        let digest: Vec<u8> = digits
-            .map(|digits| u8::from_str_radix(digits, 16).unwrap())
-            .collect();
+        let digits = digest.chunks(2).map(|digits| str::from_utf8(digits).unwrap());
+        let digest: Vec<u8> =
+            digits.map(|digits| u8::from_str_radix(digits, 16).unwrap()).collect();
         for size in [32, 48] {
             let mut machine = Machine::new().disk("vda", &disk);
             let outcome = machine.run(Platform::announces(&digest, size));
-            let verified = matches!(
-                outcome.initdata,
-                Ok(Initdata::Placed { verified: true, .. })
-            );
+            let verified = matches!(outcome.initdata, Ok(Initdata::Placed { verified: true, .. }));
             assert!(verified, "{algorithm} in {size} bytes: {}", machine.log);
             let outcome = machine.run(Platform::announces(&digest[1..], size));
             assert!(matches!(outcome.initdata, Err(Error::Mismatch { .. })));
@@ -215,28 +186,15 @@ fn setting(key: &'static str, values: &'static [&'static str]) -> impl Strategy<
 }
 
 fn entry() -> impl Strategy<Value = String> {
-    const NAMES: [&str; 9] = [
-        "a",
-        "b.c",
-        "caf\u{e9}",
-        "cafe\u{301}",
-        "\u{202e}a",
-        "..",
-        "a/b",
-        "\u{7f}",
-        "",
-    ];
+    const NAMES: [&str; 9] =
+        ["a", "b.c", "caf\u{e9}", "cafe\u{301}", "\u{202e}a", "..", "a/b", "\u{7f}", ""];
     let name = prop_oneof![
         6 => "[a-z]{1,4}",
         2 => prop::sample::select(&NAMES[..]).prop_map(str::to_owned),
         1 => any::<String>(),
     ];
     // JSON's escapes are TOML's, except for DEL, which TOML wants escaped.
-    let quoted = |text: &str| {
-        serde_json::to_string(text)
-            .unwrap()
-            .replace('\u{7f}', "\\u007f")
-    };
+    let quoted = |text: &str| serde_json::to_string(text).unwrap().replace('\u{7f}', "\\u007f");
     let value = prop_oneof![
         12 => any::<String>().prop_map(move |text| quoted(&text)),
         1 => prop::sample::select(&["1", "{}", "[\"x\"]", "nonsense"][..]).prop_map(str::to_owned),

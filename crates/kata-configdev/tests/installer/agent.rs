@@ -220,9 +220,7 @@ fn a_node_is_looked_after_from_the_first_sandbox_to_the_last() {
     }
     wait_until("readiness", || node.probe("ready").0);
     node.mount(&[]);
-    wait_until("the deletion", || {
-        node.disk("old").as_deref() == Some(&refusal)
-    });
+    wait_until("the deletion", || node.disk("old").as_deref() == Some(&refusal));
     let young = Sandbox::start(&node, "young");
     node.mount_document(&document("three"));
     wait_until("the return", || {
@@ -258,10 +256,7 @@ fn a_node_is_looked_after_from_the_first_sandbox_to_the_last() {
     assert!(shown.status.success(), "{settings}");
     assert!(settings.contains("\ntransport = \"file\" "), "{settings}");
     let log = agent.log();
-    assert!(
-        !log.contains(PASSWORD) && !metrics.contains(PASSWORD),
-        "{log}"
-    );
+    assert!(!log.contains(PASSWORD) && !metrics.contains(PASSWORD), "{log}");
 }
 
 /// Documents in memory are gone after a restart of the node, and pods start before the agent.
@@ -317,16 +312,12 @@ fn a_document_that_does_not_fit_is_told_and_the_rest_goes_on() {
     let long = format!("{}# {}\n", document("two"), "x".repeat(70_000));
     node.mount_document(&long);
     wait_until("the warning", || {
-        agent
-            .log()
-            .contains("sandbox tight: failed to update the sandbox's configuration")
+        agent.log().contains("sandbox tight: failed to update the sandbox's configuration")
     });
     assert_eq!(node.disk("tight"), Some(document("one")));
     assert!(node.probe("ready").0, "{}", agent.log());
     node.mount_document(&document("three"));
-    wait_until("the update", || {
-        node.disk("tight") == Some(document("three"))
-    });
+    wait_until("the update", || node.disk("tight") == Some(document("three")));
     let mode = fs::metadata(node.path("prefix/default/etc/host-config")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o7777, 0o700);
 }
@@ -341,13 +332,7 @@ fn a_served_disk_is_updated_and_its_remains_are_swept() {
     wait_until("readiness", || node.probe("ready").0);
     let settings = node.path("prefix/default/etc/kata-configdev/config.toml");
     let mut server = Command::new(PROGRAM)
-        .args([
-            "attach",
-            "--sandbox-id",
-            "served",
-            "--transport",
-            "vhost-user",
-        ])
+        .args(["attach", "--sandbox-id", "served", "--transport", "vhost-user"])
         .arg("--bundle")
         .arg(node.path("bundle"))
         .arg("--settings")

@@ -47,10 +47,7 @@ fn a_required_secret_is_waited_for_by_name() {
     let words = "the secret kata/secret has not arrived on this node";
     assert_waits(&machine, words);
     let settings = machine.read(SETTINGS);
-    assert!(
-        settings.contains(&format!("\nmissing-document = {words:?}\n")),
-        "{settings}"
-    );
+    assert!(settings.contains(&format!("\nmissing-document = {words:?}\n")), "{settings}");
     machine.mount(&[("config.toml", &document("one"))]);
     assert_waits(&machine, words);
     for _ in 0..2 {
@@ -85,10 +82,7 @@ fn a_placeholder_that_nobody_filled_is_missing() {
     machine.mount_other("placeholder", &[(CONFIG, &FILLED.replace('b', "c"))]);
     assert_eq!(install(&machine).0, Some(0));
     let text = machine.read(DOCUMENT);
-    assert!(
-        text.starts_with(&document("one")) && text.contains("c.corp"),
-        "{text}"
-    );
+    assert!(text.starts_with(&document("one")) && text.contains("c.corp"), "{text}");
 
     machine.more = machine.more.replace("required = true", "");
     for place in ["team", "placeholder"] {

@@ -50,13 +50,7 @@ fn a_check_ends_as_the_pass_would() {
             Some(65),
             "a file is there; name the directory that it is in",
         ),
-        (
-            &[],
-            "config.toml",
-            &good,
-            Some(69),
-            "has no key \"imagepuller.toml\", but config.toml",
-        ),
+        (&[], "config.toml", &good, Some(69), "has no key \"imagepuller.toml\", but config.toml"),
         (
             &[OPTIONAL],
             "config.toml",
@@ -65,13 +59,7 @@ fn a_check_ends_as_the_pass_would() {
             "has no key \"imagepuller.toml\", but config.toml",
         ),
         (&[], "imagepuller.toml", &broken(), Some(65), "miror: "),
-        (
-            &[],
-            "imagepuller.toml",
-            &yaml,
-            Some(65),
-            "accept the document",
-        ),
+        (&[], "imagepuller.toml", &yaml, Some(65), "accept the document"),
         (
             &[("/secret\"\n", "/none\"\ndocker-configs = [\"/dev/null\"]\n")],
             "imagepuller.toml",
@@ -80,20 +68,14 @@ fn a_check_ends_as_the_pass_would() {
             "/dev/null: it is not a regular file",
         ),
         (
-            &[
-                ("/secret\"\n", "/none\"\ndocker-configs = [\"/none\"]\n"),
-                OPTIONAL,
-            ],
+            &[("/secret\"\n", "/none\"\ndocker-configs = [\"/none\"]\n"), OPTIONAL],
             "imagepuller.toml",
             &good,
             Some(0),
             "/none, /none have not arrived on this node (absent, ",
         ),
         (
-            &[
-                ("/secret\"\n", "/secret\"\ndocuments-secret = \"/none\"\n"),
-                OPTIONAL,
-            ],
+            &[("/secret\"\n", "/secret\"\ndocuments-secret = \"/none\"\n"), OPTIONAL],
             "imagepuller.toml",
             &good,
             Some(0),
@@ -114,13 +96,7 @@ fn a_check_ends_as_the_pass_would() {
             Some(69),
             "find the QEMU of the set default: /opt/kata/bin/qemoo",
         ),
-        (
-            &[("/wrapper\"", "/none\"")],
-            "imagepuller.toml",
-            &good,
-            Some(69),
-            "read the program ",
-        ),
+        (&[("/wrapper\"", "/none\"")], "imagepuller.toml", &good, Some(69), "read the program "),
     ];
     for (replaced, key, text, code, words) in rows {
         let mut machine = Machine::new();
@@ -133,11 +109,7 @@ fn a_check_ends_as_the_pass_would() {
         assert_eq!(machine.state(), before, "{replaced:?}");
         let last = log.lines().last().unwrap();
         let planned = format!("would install the wrapper /{WRAPPER}, install the ");
-        assert_eq!(
-            last.contains(&planned),
-            !words.starts_with("read the program"),
-            "{log}"
-        );
+        assert_eq!(last.contains(&planned), !words.starts_with("read the program"), "{log}");
         let (installed, log) = install(&machine, replaced, &[]);
         assert_eq!(installed, code, "{log}");
         // Nothing is as it should be where a warning says that something is missing.
@@ -177,16 +149,10 @@ fn a_check_says_what_a_pass_would_change() {
     machine.mount_document(&document("two"));
     let (code, log) = install(&machine, &[], &["--check"]);
     assert_eq!(code, Some(0), "{log}");
-    assert!(
-        log.ends_with(&format!(" would replace the document /{DOCUMENT}\n")),
-        "{log}"
-    );
+    assert!(log.ends_with(&format!(" would replace the document /{DOCUMENT}\n")), "{log}");
     let (code, log) = install(&machine, &[], &["--check", "--remove"]);
     assert_eq!(code, Some(0), "{log}");
-    assert!(
-        log.contains(&format!("would remove /{}, remove /", DROP_INS[1])),
-        "{log}"
-    );
+    assert!(log.contains(&format!("would remove /{}, remove /", DROP_INS[1])), "{log}");
     assert_eq!(machine.state(), before);
     assert_eq!(machine.read(DOCUMENT), document("one"));
 }
@@ -221,10 +187,7 @@ fn a_handler_that_is_not_found_takes_no_drop_in_away() {
     let before = machine.read(DROP_INS[0]);
     let (code, log) = install(&machine, TYPO, &[]);
     assert_eq!(code, Some(69), "{log}");
-    assert!(
-        log.contains("No other drop-in of the set is removed"),
-        "{log}"
-    );
+    assert!(log.contains("No other drop-in of the set is removed"), "{log}");
     assert_eq!(machine.read(DROP_INS[0]), before);
     for other in [FILE, PARENT] {
         let (code, log) = install(&machine, other, &[]);

@@ -24,16 +24,7 @@ fn installed(machine: &Machine) -> (Option<i32>, String) {
 
 fn require_no_secret(log: &str) {
     // Lines of the keys, the same in base64 once more, and a password.
-    for secret in [
-        "MIGH",
-        "MIHs",
-        "TUlHS",
-        "BEGIN",
-        "LS0tLS1",
-        "\"d\": \"",
-        PASSWORD,
-        "dGVzdA",
-    ] {
+    for secret in ["MIGH", "MIHs", "TUlHS", "BEGIN", "LS0tLS1", "\"d\": \"", PASSWORD, "dGVzdA"] {
         assert!(!log.contains(secret), "{secret}: {log}");
     }
 }
@@ -52,9 +43,7 @@ fn keys(machine: &Machine) -> Vec<String> {
     let text_of = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let shown = |key: &DecryptionKey| match key {
         DecryptionKey::Given { key, password } => {
-            let password = password
-                .as_ref()
-                .map(|password| format!("|{}", text_of(password)));
+            let password = password.as_ref().map(|password| format!("|{}", text_of(password)));
             text_of(key) + &password.unwrap_or_default()
         }
         DecryptionKey::Reference(reference) => reference.to_string(),
@@ -69,10 +58,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     // Nothing is mounted yet.
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
-    assert!(
-        log.contains("file have not arrived on this node (absent, empty"),
-        "{log}"
-    );
+    assert!(log.contains("file have not arrived on this node (absent, empty"), "{log}");
     assert!(machine.has_stand_in());
 
     machine.mount_other("one", &[("a.pem", ENCRYPTED), ("a.pem.password", "test\n")]);
@@ -80,11 +66,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     fs::write(machine.path("file"), JWK).unwrap();
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
-    let expected = [
-        format!("{ENCRYPTED}|test"),
-        "kbs:///default/key/1".to_owned(),
-        JWK.to_owned(),
-    ];
+    let expected = [format!("{ENCRYPTED}|test"), "kbs:///default/key/1".to_owned(), JWK.to_owned()];
     assert_eq!(keys(&machine), expected);
     assert_eq!(mode(&machine.host(DOCUMENT)), 0o600);
     assert!(machine.read(SETTINGS).contains("document = "));
@@ -94,10 +76,8 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     assert_eq!(installed(&machine).0, Some(0));
     assert_eq!(machine.state(), before);
 
-    let own = format!(
-        "{}[decryption-keys]\nkeys = [\"kbs:///default/key/1\"] # mine\n",
-        document("a")
-    );
+    let own =
+        format!("{}[decryption-keys]\nkeys = [\"kbs:///default/key/1\"] # mine\n", document("a"));
     machine.mount_document(&own);
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
@@ -105,14 +85,8 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     assert!(
         text.starts_with(&document("a")) && text.ends_with("\"kbs:///default/key/1\"] # mine\n")
     );
-    assert_eq!(
-        keys(&machine),
-        [&expected[0], &expected[2], &expected[1]].map(String::as_str)
-    );
-    assert!(
-        log.contains("two: keys: the document has it already"),
-        "{log}"
-    );
+    assert_eq!(keys(&machine), [&expected[0], &expected[2], &expected[1]].map(String::as_str));
+    assert!(log.contains("two: keys: the document has it already"), "{log}");
 
     for place in ["one", "two"] {
         machine.mount_other(place, &[]);
@@ -121,10 +95,7 @@ fn keys_of_secrets_are_all_there_is_or_join_the_document() {
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(machine.read(DOCUMENT), own);
-    assert!(
-        log.contains("file have not arrived on this node (absent, empty"),
-        "{log}"
-    );
+    assert!(log.contains("file have not arrived on this node (absent, empty"), "{log}");
 }
 
 #[test]
@@ -132,12 +103,7 @@ fn what_is_no_key_is_told_and_left_out() {
     let mut machine = machine(&["keys"]);
     machine.mount_other(
         "keys",
-        &[
-            ("a", PASSWORD),
-            ("b", PLAIN),
-            ("c", ENCRYPTED),
-            ("d.password", PASSWORD),
-        ],
+        &[("a", PASSWORD), ("b", PLAIN), ("c", ENCRYPTED), ("d.password", PASSWORD)],
     );
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
@@ -212,9 +178,7 @@ fn keys_that_come_later_are_picked_up() {
     assert!(machine.has_stand_in());
     for key in [PLAIN, JWK] {
         machine.mount_other("keys", &[("key", key)]);
-        wait_until("the key", || {
-            !machine.has_stand_in() && keys(&machine) == [key]
-        });
+        wait_until("the key", || !machine.has_stand_in() && keys(&machine) == [key]);
     }
     machine.mount_other("keys", &[]);
     wait_until("the removal", || machine.has_stand_in() && ready());

@@ -70,14 +70,8 @@ fn machine(places: &[&str]) -> Machine {
 #[test]
 fn the_last_of_several_wins_and_without_a_document_they_are_all_there_is() {
     let mut machine = machine(&["one", "two", "three/.dockercfg"]);
-    machine.mount_other(
-        "one",
-        &[(KEY, &config(&[("a.corp", "1"), ("b.corp", "1")]))],
-    );
-    machine.mount_other(
-        "two",
-        &[(KEY, &config(&[("a.corp", "2"), ("c.corp", "2")]))],
-    );
+    machine.mount_other("one", &[(KEY, &config(&[("a.corp", "1"), ("b.corp", "1")]))]);
+    machine.mount_other("two", &[(KEY, &config(&[("a.corp", "2"), ("c.corp", "2")]))]);
     let last = format!(
         "{{{},\"e.corp\":{{\"auth\":\"{AUTH}\"}},\"f.corp\":{{\"identitytoken\":\"{TOKEN}\"}}}}",
         legacy(&[("c.corp", "3"), ("d.corp", "3")])
@@ -105,11 +99,7 @@ fn the_last_of_several_wins_and_without_a_document_they_are_all_there_is() {
     assert_eq!((code, log.contains("replaced")), (Some(0), false), "{log}");
     assert_eq!(machine.state(), before);
 
-    machine.more = machine
-        .more
-        .replace("/one", "/x")
-        .replace("/two", "/one")
-        .replace("/x", "/two");
+    machine.more = machine.more.replace("/one", "/x").replace("/two", "/one").replace("/x", "/two");
     assert_eq!(installed(&machine).0, Some(0));
     assert_eq!(password(&machine, "a.corp").unwrap(), "-1");
 }
@@ -117,27 +107,18 @@ fn the_last_of_several_wins_and_without_a_document_they_are_all_there_is() {
 #[test]
 fn the_document_always_wins() {
     let mut machine = machine(&["docker"]);
-    let own = format!(
-        "{}[registries.\".lab\"]\nca-certs = \"none\"\n",
-        document("a")
-    );
+    let own = format!("{}[registries.\".lab\"]\nca-certs = \"none\"\n", document("a"));
     machine.mount_document(&own);
     machine.mount_other(
         "docker",
-        &[(
-            KEY,
-            &config(&[("https://a.corp/v1/", "no"), ("b.lab", "yes")]),
-        )],
+        &[(KEY, &config(&[("https://a.corp/v1/", "no"), ("b.lab", "yes")]))],
     );
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(password(&machine, "a.corp").unwrap(), "");
     assert_eq!(password(&machine, "b.lab").unwrap(), "-yes");
     let text = machine.read(DOCUMENT);
-    assert!(
-        text.starts_with(&own),
-        "the administrator's part is as it was"
-    );
+    assert!(text.starts_with(&own), "the administrator's part is as it was");
     assert_eq!(text.matches("ca-certs").count(), 2, "whom to trust stays");
     assert!(log.contains(": a.corp.: left out: "), "{log}");
 
@@ -204,10 +185,8 @@ fn keys_of_the_kubelet_are_no_keys_and_others_are_named() {
     assert!(!log.contains(".."), "{log}");
     assert_eq!(machine.read(DOCUMENT), NOTHING_YET);
     // Of both keys the newer form's counts.
-    let (newer, older) = (
-        config(&[("a.corp", "new")]),
-        format!("{{{}}}", legacy(&[("a.corp", "old")])),
-    );
+    let (newer, older) =
+        (config(&[("a.corp", "new")]), format!("{{{}}}", legacy(&[("a.corp", "old")])));
     machine.mount_other("docker", &[(".dockercfg", &older), (KEY, &newer)]);
     assert_eq!(installed(&machine).0, Some(0));
     assert_eq!(password(&machine, "a.corp").unwrap(), "-new");
@@ -247,15 +226,8 @@ fn a_bad_configuration_keeps_the_old_document() {
         machine.mount_other("docker", &[(KEY, "]")]);
         let (code, log) = installed(&machine);
         assert_eq!(code, Some(65), "{log}");
-        assert!(
-            log.contains("; sandboxes pull nothing until it is corrected"),
-            "{log}"
-        );
-        assert!(
-            machine
-                .read(DOCUMENT)
-                .starts_with("node-error = \"the registry configuration")
-        );
+        assert!(log.contains("; sandboxes pull nothing until it is corrected"), "{log}");
+        assert!(machine.read(DOCUMENT).starts_with("node-error = \"the registry configuration"));
         assert!(machine.read(SETTINGS).contains("\ndocument = "));
 
         machine.mount_other("good", &[(KEY, &config(&[("b.corp", "good")]))]);
@@ -266,10 +238,7 @@ fn a_bad_configuration_keeps_the_old_document() {
             machine.mount_other("docker", &[(KEY, text)]);
             let (code, log) = installed(&machine);
             assert_eq!(code, exit, "{log}");
-            assert!(
-                log.contains(rule) && log.contains("docker/.dockerconfigjson"),
-                "{log}"
-            );
+            assert!(log.contains(rule) && log.contains("docker/.dockerconfigjson"), "{log}");
             assert_eq!(
                 log.contains("; the previous document stays"),
                 !rule.starts_with("it has more")
@@ -280,10 +249,7 @@ fn a_bad_configuration_keeps_the_old_document() {
         machine.mount_document(&broken());
         machine.mount_other("docker", &[(KEY, "]")]);
         let (_, log) = installed(&machine);
-        assert!(
-            log.contains("miror: ") && log.contains("it is not JSON"),
-            "{log}"
-        );
+        assert!(log.contains("miror: ") && log.contains("it is not JSON"), "{log}");
         assert_eq!(machine.state(), before);
     }
 }
@@ -308,10 +274,7 @@ fn a_configuration_without_a_usable_entry_is_no_configuration() {
             "{\"auths\":{\"a.corp\":{\"auth\":\"%%%\"},\"b.corp\":{}}}".to_owned(),
             "a.corp: its \"auth\" is not base64",
         ),
-        (
-            "{\"auths\":{\"r\":{}}}".to_owned(),
-            "r: it has no credentials",
-        ),
+        ("{\"auths\":{\"r\":{}}}".to_owned(), "r: it has no credentials"),
         ("{\"r\":{}}".to_owned(), "r: it has no credentials"),
         (
             "{\"auths\":{\"a.corp\":{}},\"credsStore\":\"desktop\"}".to_owned(),
@@ -356,10 +319,7 @@ fn a_configuration_without_a_usable_entry_is_no_configuration() {
             true => {
                 assert_eq!(code, Some(69), "{log}");
                 assert!(log.contains(missing), "{log}");
-                assert_eq!(
-                    machine.read(DOCUMENT),
-                    format!("node-error = {missing:?}\n")
-                );
+                assert_eq!(machine.read(DOCUMENT), format!("node-error = {missing:?}\n"));
             }
             false => {
                 assert_eq!(code, Some(0), "{log}");
@@ -378,10 +338,7 @@ fn nothing_is_read_that_is_no_file() {
     fs::create_dir_all(machine.path("docker").join(KEY)).unwrap();
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(65));
-    assert!(
-        log.contains(".dockerconfigjson: it is not a regular file"),
-        "{log}"
-    );
+    assert!(log.contains(".dockerconfigjson: it is not a regular file"), "{log}");
     // A FIFO without a writer would hang a careless reader.
     machine.more = machine.more.replace("/docker\"", "/fifo\"");
     let fifo = machine.path("fifo");
@@ -426,9 +383,7 @@ fn nobody_else_receives_a_password_unless_that_is_allowed() {
 #[test]
 fn a_flood_of_findings_fills_no_log() {
     let mut machine = machine(&["docker"]);
-    let paths: Vec<String> = (0..1000)
-        .map(|number| format!("a.corp/A{number}"))
-        .collect();
+    let paths: Vec<String> = (0..1000).map(|number| format!("a.corp/A{number}")).collect();
     let paths = paths.iter().map(|path| (path.as_str(), "1"));
     let paths: Vec<(&str, &str)> = paths.chain([("b.corp", "1")]).collect();
     machine.mount_other("docker", &[(KEY, &config(&paths))]);
@@ -442,18 +397,13 @@ fn a_flood_of_findings_fills_no_log() {
 #[test]
 fn a_document_that_is_full_is_a_problem() {
     let mut machine = machine(&["docker", "more"]);
-    let hosts: Vec<String> = (0..MAX_REGISTRIES)
-        .map(|number| format!("r{number}.corp"))
-        .collect();
+    let hosts: Vec<String> = (0..MAX_REGISTRIES).map(|number| format!("r{number}.corp")).collect();
     let all: Vec<(&str, &str)> = hosts.iter().map(|host| (host.as_str(), "1")).collect();
     machine.mount_other("docker", &[(KEY, &config(&all))]);
     machine.mount_other("more", &[(KEY, &config(&[("more.corp", "2")]))]);
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(65), "{log}");
-    assert!(
-        log.contains(": 1 of them are left out, for it has at most"),
-        "{log}"
-    );
+    assert!(log.contains(": 1 of them are left out, for it has at most"), "{log}");
     assert!(!log.contains("everything is as it should be"), "{log}");
     // The others are there.
     assert_eq!(password(&machine, "more.corp").unwrap(), "-2");
@@ -471,10 +421,7 @@ fn a_document_that_is_full_is_a_problem() {
     machine.mount_other("more", &[(KEY, &config(&hundred(100)))]);
     let (code, log) = installed(&machine);
     assert_eq!(code, Some(65), "{log}");
-    assert!(
-        log.contains(" of them are left out, for it has at most"),
-        "{log}"
-    );
+    assert!(log.contains(" of them are left out, for it has at most"), "{log}");
     assert!(!log.contains("everything is as it should be"), "{log}");
     machine.mount_other("docker", &[(KEY, &config(&hundred(0)[..50]))]);
     let (code, log) = installed(&machine);
@@ -502,15 +449,11 @@ fn a_placeholder_that_is_filled_later_is_picked_up() {
     assert!(has(&machine, "-2"), "the old document stays");
     // It is not ready before it says why.
     wait_until("the line", || {
-        watching
-            .log()
-            .contains("accept the docker configuration of the set default at ")
+        watching.log().contains("accept the docker configuration of the set default at ")
     });
     machine.mount_document(&document("a"));
     machine.mount_other("registries", &[(KEY, &config(&[("a.corp", "3")]))]);
-    wait_until("the document's own credentials", || {
-        has(&machine, "") && ready()
-    });
+    wait_until("the document's own credentials", || has(&machine, "") && ready());
     machine.mount(&[]);
     machine.mount_other("registries", &[(KEY, "{\"auths\":{}}")]);
     wait_until("the removal", || machine.has_stand_in() && ready());

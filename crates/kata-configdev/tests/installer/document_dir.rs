@@ -36,26 +36,17 @@ fn no_password_is_on_a_disk() {
     assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
     assert_eq!(on_disk(&machine), [""; 0]);
     assert_eq!(machine.read(IN_MEMORY), document("one"));
-    let disk = machine
-        .host(DIRECTORY)
-        .join("default/disk-74696d6573796e63");
+    let disk = machine.host(DIRECTORY).join("default/disk-74696d6573796e63");
     assert_eq!(fs::read_to_string(disk).unwrap(), PASSWORD);
     assert_eq!(mode(&machine.host(IN_MEMORY)), 0o600);
     assert_eq!(mode(machine.host(IN_MEMORY).parent().unwrap()), 0o700);
     let settings = machine.read(SETTINGS);
-    assert!(
-        settings.contains(&format!("document = \"/{IN_MEMORY}\"")),
-        "{settings}"
-    );
+    assert!(settings.contains(&format!("document = \"/{IN_MEMORY}\"")), "{settings}");
     assert!(!machine.host("opt/kata-configdev/default/etc").exists());
     // By its digest a password could be guessed.
     let digest = test_command::sha256sum(machine.host(IN_MEMORY));
     assert!(!machine.read(MANIFEST).contains(&digest));
-    assert!(
-        machine
-            .read(MANIFEST)
-            .contains(&test_command::sha256sum(machine.host(WRAPPER)))
-    );
+    assert!(machine.read(MANIFEST).contains(&test_command::sha256sum(machine.host(WRAPPER))));
     // What somebody writes there is replaced: nobody can tell it from an earlier document.
     fs::write(machine.host(IN_MEMORY), "changed").unwrap();
     assert_eq!(install(&options(&machine)).unwrap().changes, 1);
@@ -86,11 +77,7 @@ fn after_a_reboot_the_first_pass_writes_them_again() {
     // The settings name it all the same: until then nothing is pulled without it.
     assert!(machine.read(SETTINGS).contains(IN_MEMORY));
     let outcome = install(&options).unwrap();
-    assert_eq!(
-        (outcome.exit_code(), outcome.changes),
-        (0, 1),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.changes), (0, 1), "{outcome:?}");
     assert_eq!(machine.read(IN_MEMORY), document("one"));
     reboot();
     assert_eq!(uninstall(&options).unwrap().exit_code(), 0);

@@ -19,11 +19,7 @@ fn put(machine: &Machine, path: &str, text: &str) {
 
 /// Main files of both runtimes with this QEMU.
 fn put_mains(machine: &Machine, snp: &str, tdx: &str) {
-    put(
-        machine,
-        SNP,
-        &format!("[hypervisor.qemu]\npath = \"{snp}\"\n"),
-    );
+    put(machine, SNP, &format!("[hypervisor.qemu]\npath = \"{snp}\"\n"));
     let rust =
         format!("[hypervisor.qemu]\npath = \"{tdx}\"\n[runtime]\nhypervisor_name = \"qemu\"\n");
     put(machine, TDX, &rust);
@@ -55,10 +51,7 @@ fn assert_refused(machine: &Machine, text: &str, code: u8, said: &str) {
     for outcome in [checked, installed] {
         let lines = lines(&outcome);
         assert_eq!(outcome.exit_code(), code, "{lines:?}");
-        assert!(
-            lines.iter().any(|line| line.contains(said)),
-            "{said}: {lines:?}"
-        );
+        assert!(lines.iter().any(|line| line.contains(said)), "{said}: {lines:?}");
     }
 }
 
@@ -72,11 +65,7 @@ fn qemu_is_that_of_kata() {
     let qemu = |machine: &Machine| {
         let outcome = install_text(&text);
         assert_eq!(outcome.exit_code(), 0, "{outcome:?}");
-        assert_eq!(
-            install_text(&text).changes,
-            0,
-            "our own drop-in does not count"
-        );
+        assert_eq!(install_text(&text).changes, 0, "our own drop-in does not count");
         let settings = machine.read(SETTINGS);
         let line = settings.lines().find(|line| line.starts_with("qemu = "));
         line.unwrap().to_owned()
@@ -90,31 +79,17 @@ fn qemu_is_that_of_kata() {
     let drop_in = "hypervisor.qemu.path = \"/opt/kata/bin/installation-prefix\"\n";
     for handler in ["qemu-snp", "qemu-tdx"] {
         let directory = format!("opt/kata/{handler}/config.d");
-        put(
-            &machine,
-            &format!("{directory}/10-installation-prefix.toml"),
-            drop_in,
-        );
+        put(&machine, &format!("{directory}/10-installation-prefix.toml"), drop_in);
     }
-    assert_eq!(
-        qemu(&machine),
-        "qemu = \"/opt/kata/bin/installation-prefix\""
-    );
+    assert_eq!(qemu(&machine), "qemu = \"/opt/kata/bin/installation-prefix\"");
     for handler in ["qemu-snp", "qemu-tdx"] {
         let path = format!("opt/kata/{handler}/config.d/50-user-overrides.toml");
-        put(
-            &machine,
-            &path,
-            "hypervisor.qemu.path = \"/opt/kata/bin/one\"\n",
-        );
+        put(&machine, &path, "hypervisor.qemu.path = \"/opt/kata/bin/one\"\n");
     }
     assert_eq!(qemu(&machine), "qemu = \"/opt/kata/bin/one\"");
     let last = fs::read_dir(machine.host("opt/kata/qemu-snp/config.d")).unwrap();
     let last = last.map(|entry| entry.unwrap().file_name()).max().unwrap();
-    assert!(
-        DROP_INS[0].ends_with(last.to_str().unwrap()),
-        "Kata reads ours last"
-    );
+    assert!(DROP_INS[0].ends_with(last.to_str().unwrap()), "Kata reads ours last");
 }
 
 #[test]
@@ -130,11 +105,7 @@ fn kata_is_a_value_as_well() {
     ] {
         let text = base.replace("settings = { ", &format!("settings = {{ {setting}"));
         assert_eq!(install_text(&text).exit_code(), 0);
-        assert!(
-            machine.read(SETTINGS).contains(expected),
-            "{}",
-            machine.read(SETTINGS)
-        );
+        assert!(machine.read(SETTINGS).contains(expected), "{}", machine.read(SETTINGS));
     }
 }
 
@@ -155,14 +126,8 @@ fn handlers_of_one_set_have_one_qemu() {
 fn a_handler_that_starts_no_qemu_gets_no_drop_in() {
     let rust = "[hypervisor.qemu]\n[runtime]\nhypervisor_name = \"dragonball\"\n";
     for (main, said) in [
-        (
-            "[hypervisor.clh]\npath = \"/x\"\n",
-            "[hypervisor.qemu] is neither here nor in config.d",
-        ),
-        (
-            rust,
-            "runtime.hypervisor_name is dragonball, so that its sandboxes start no QEMU",
-        ),
+        ("[hypervisor.clh]\npath = \"/x\"\n", "[hypervisor.qemu] is neither here nor in config.d"),
+        (rust, "runtime.hypervisor_name is dragonball, so that its sandboxes start no QEMU"),
     ] {
         let machine = Machine::new();
         assert_eq!(install_text(&machine.configuration()).exit_code(), 0);
@@ -178,12 +143,7 @@ fn a_handler_that_starts_no_qemu_gets_no_drop_in() {
     let said = format!("/{SNP}:3: [hypervisor.clh] is beside [hypervisor.qemu]");
     assert_refused(&machine, &machine.configuration(), 65, &said);
     fs::remove_file(machine.host(SNP)).unwrap();
-    assert_refused(
-        &machine,
-        &of_kata(&machine),
-        65,
-        "no configuration*.toml is in it",
-    );
+    assert_refused(&machine, &of_kata(&machine), 65, "no configuration*.toml is in it");
 }
 
 /// Without a QEMU there are no settings, which must not look like success.
@@ -192,12 +152,7 @@ fn a_configuration_that_cannot_be_read_is_refused() {
     let machine = Machine::new();
     let text = of_kata(&machine);
     put(&machine, SNP, &"#".repeat((256 << 10) + 1));
-    assert_refused(
-        &machine,
-        &text,
-        65,
-        "in it can be read, so that its QEMU is not known",
-    );
+    assert_refused(&machine, &text, 65, "in it can be read, so that its QEMU is not known");
     assert!(!machine.host(DROP_INS[0]).exists() && machine.host(DROP_INS[1]).exists());
     assert_eq!(install_text(&machine.configuration()).exit_code(), 0);
     // Nothing to be taken from, and nothing that starts.
@@ -219,10 +174,7 @@ fn a_qemu_that_is_not_there_is_refused() {
     let text = of_kata(&machine);
     let said = format!("/opt/kata/bin/gone (/{SNP}:2): it is not there");
     assert_refused(&machine, &text, 69, &said);
-    assert!(
-        !machine.host(DROP_INS[0]).exists(),
-        "nothing new points to it"
-    );
+    assert!(!machine.host(DROP_INS[0]).exists(), "nothing new points to it");
     put(&machine, "opt/kata/bin/gone", "");
     assert_refused(&machine, &text, 69, "it is no program");
     machine.program("opt/kata/bin/gone");
@@ -244,15 +196,9 @@ fn a_qemu_that_is_not_there_is_refused() {
 fn a_qemu_out_of_sight_is_a_warning() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
-    let text = machine
-        .configuration()
-        .replace("/opt/kata/bin/qemu", "/usr/bin/qemu");
+    let text = machine.configuration().replace("/opt/kata/bin/qemu", "/usr/bin/qemu");
     let outcome = install_text(&text);
-    assert_eq!(
-        (outcome.exit_code(), outcome.warnings.len()),
-        (0, 1),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.warnings.len()), (0, 1), "{outcome:?}");
     assert!(
         outcome.warnings[0].contains("/usr/bin/qemu, the QEMU of the set default, is not seen")
     );
@@ -260,11 +206,7 @@ fn a_qemu_out_of_sight_is_a_warning() {
     symlink("/elsewhere/qemu", link).unwrap();
     let text = machine.configuration().replace("bin/qemu", "bin/link");
     let outcome = install_text(&text);
-    assert_eq!(
-        (outcome.exit_code(), outcome.warnings.len()),
-        (0, 1),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.warnings.len()), (0, 1), "{outcome:?}");
 }
 
 /// These were green, and every sandbox failed.
@@ -288,20 +230,11 @@ fn settings_that_the_wrapper_would_refuse_are_refused() {
     fs::set_permissions(machine.host(drop_in), PermissionsExt::from_mode(0o666)).unwrap();
     assert_refused(&machine, &text, 65, "its mode 0666 lets others");
     fs::set_permissions(machine.host(drop_in), PermissionsExt::from_mode(0o644)).unwrap();
-    put(
-        &machine,
-        "etc/kata-configdev/config.d/10-site.toml~",
-        "documnet = 1\n",
-    );
+    put(&machine, "etc/kata-configdev/config.d/10-site.toml~", "documnet = 1\n");
     assert_eq!(install_text(&text).exit_code(), 0);
     // A drop-in may also name a QEMU.
     put(&machine, drop_in, "qemu = \"/opt/kata/bin/nope\"\n");
-    assert_refused(
-        &machine,
-        &text,
-        69,
-        "/opt/kata/bin/nope (qemu of its settings)",
-    );
+    assert_refused(&machine, &text, 69, "/opt/kata/bin/nope (qemu of its settings)");
 }
 
 #[test]
@@ -314,19 +247,10 @@ fn a_set_that_is_turned_off_stays_installed() {
     parse(&text).unwrap_err();
     let off = text.replace("[sets.default]\n", "[sets.default]\nenabled = false\n");
     let outcome = install_text(&off);
-    assert_eq!(
-        (outcome.exit_code(), outcome.warnings.len()),
-        (0, 1),
-        "{outcome:?}"
-    );
-    assert!(
-        outcome.warnings[0].contains("the set default is turned off"),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.warnings.len()), (0, 1), "{outcome:?}");
+    assert!(outcome.warnings[0].contains("the set default is turned off"), "{outcome:?}");
     assert!(machine.read(SETTINGS).contains("\nenabled = false\n"));
-    let inside = machine
-        .configuration()
-        .replace("{ qemu", "{ enabled = false, qemu");
+    let inside = machine.configuration().replace("{ qemu", "{ enabled = false, qemu");
     parse(&inside).unwrap_err();
 }
 

@@ -58,10 +58,7 @@ fn another_owners_list_is_nobodys_business_in_any_form() {
         for owner in ["\"other/kata\"", "{\"namespace\": \"other\"}"] {
             let list = list.replace("OWNER", &format!("\"owner\": {owner}, "));
             for outcome in beside(&list) {
-                assert_eq!(
-                    (problems(&outcome), outcome.warnings),
-                    (String::new(), vec![])
-                );
+                assert_eq!((problems(&outcome), outcome.warnings), (String::new(), vec![]));
             }
         }
     }
@@ -71,18 +68,12 @@ fn another_owners_list_is_nobodys_business_in_any_form() {
 fn a_list_of_nobody_knows_whom_is_a_warning() {
     for (list, reason) in [
         (DAMAGED.to_owned(), "it is damaged at line 1, column 24"),
-        (
-            NEWER.replace("OWNER", ""),
-            "a newer version wrote it, in format 3",
-        ),
+        (NEWER.replace("OWNER", ""), "a newer version wrote it, in format 3"),
         (ODD.replace("OWNER", ""), "it is damaged at line 1, column"),
         (String::new(), "it is damaged at line 1, column 0"),
     ] {
         for outcome in beside(&list) {
-            assert_eq!(
-                (outcome.exit_code(), problems(&outcome)),
-                (0, String::new())
-            );
+            assert_eq!((outcome.exit_code(), problems(&outcome)), (0, String::new()));
             let [warning] = &outcome.warnings[..] else {
                 panic!("{outcome:?}");
             };
@@ -125,10 +116,7 @@ fn what_cannot_be_opened_there_ends_no_pass() {
     let [warning] = &outcome.warnings[..] else {
         panic!("{outcome:?}");
     };
-    assert!(
-        warning.starts_with("failed to take over what /opt/kata-configdev"),
-        "{warning}"
-    );
+    assert!(warning.starts_with("failed to take over what /opt/kata-configdev"), "{warning}");
     let place = "srv/kata/default/etc/host-config/imagepuller.toml";
     assert_eq!(machine.read(place), document("one"));
 }

@@ -79,10 +79,7 @@ fn disks_come_from_keys_of_the_secret() {
 
     for (table, words) in [
         ("disks = {imgpullr = \"x\"}\nhandlers", "fixed meaning"),
-        (
-            "disks = {timesync = \"../x\"}\nhandlers",
-            "not the key of a secret",
-        ),
+        ("disks = {timesync = \"../x\"}\nhandlers", "not the key of a secret"),
     ] {
         let error = options(&machine, table).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
@@ -111,10 +108,7 @@ fn a_change_replaces_one_file_only() {
     for same in [WRAPPER, SETTINGS, DROP_INS[0], DROP_INS[1]] {
         assert_eq!(after[&machine.host(same)], before[&machine.host(same)]);
     }
-    assert_ne!(
-        after[&machine.host(DOCUMENT)],
-        before[&machine.host(DOCUMENT)]
-    );
+    assert_ne!(after[&machine.host(DOCUMENT)], before[&machine.host(DOCUMENT)]);
 
     fs::write(machine.path("wrapper"), "the wrapper, second version").unwrap();
     assert_eq!(install(&machine.options()).unwrap().changes, 1);
@@ -146,10 +140,9 @@ fn without_a_secret_the_document_says_nothing_and_the_settings_name_it() {
         let told = "\"imagepuller.toml\", but contrast-imagepuller.toml;";
         assert_eq!(warnings.contains(told), step == 2, "{warnings}");
     }
-    let other_key = machine.configuration().replace(
-        "[sets.default]",
-        "[sets.default]\nkey = \"contrast-imagepuller.toml\"",
-    );
+    let other_key = machine
+        .configuration()
+        .replace("[sets.default]", "[sets.default]\nkey = \"contrast-imagepuller.toml\"");
     machine.mount(&[("contrast-imagepuller.toml", &document("one"))]);
     install(&parse(&other_key).unwrap()).unwrap();
     assert_eq!(machine.read(DOCUMENT), document("one"));
@@ -204,11 +197,7 @@ fn a_first_document_that_is_broken_does_not_mean_none() {
     let outcome = install(&machine.options()).unwrap();
     assert!(problems(&outcome)[0].ends_with("sandboxes pull nothing until it is corrected"));
     assert!(machine.read(DOCUMENT).starts_with("node-error = "));
-    assert!(
-        machine
-            .read(SETTINGS)
-            .contains(&format!("document = \"/{DOCUMENT}\""))
-    );
+    assert!(machine.read(SETTINGS).contains(&format!("document = \"/{DOCUMENT}\"")));
 }
 
 #[test]
@@ -251,16 +240,19 @@ fn what_somebody_else_changed_is_left_and_reported() {
     // The changed document stops its set before the drop-ins.
     let lines = problems(&install(&machine.options()).unwrap());
     assert_eq!(lines.len(), 1);
-    assert!(lines[0].starts_with(&format!(
-        "failed to install the document /{DOCUMENT}: a file is there"
-    )));
+    assert!(
+        lines[0]
+            .starts_with(&format!("failed to install the document /{DOCUMENT}: a file is there"))
+    );
     fs::remove_file(machine.host(DOCUMENT)).unwrap();
     let lines = problems(&install(&machine.options()).unwrap());
     assert_eq!(lines.len(), 1);
-    assert!(lines[0].starts_with(&format!(
-        "failed to install the drop-in /{}: a file is there",
-        DROP_INS[0]
-    )));
+    assert!(
+        lines[0].starts_with(&format!(
+            "failed to install the drop-in /{}: a file is there",
+            DROP_INS[0]
+        ))
+    );
     assert_eq!(machine.read(DOCUMENT), document("two"));
 
     let lines = problems(&uninstall(&machine.options()).unwrap());
@@ -276,13 +268,11 @@ fn what_was_there_before_is_not_taken_over() {
     fs::create_dir(machine.host("etc/kata-configdev")).unwrap();
     fs::write(machine.host(SETTINGS), "qemu = \"/usr/bin/own\"\n").unwrap();
     let lines = problems(&install(&machine.options()).unwrap());
-    assert!(lines[0].starts_with(&format!(
-        "failed to install the settings /{SETTINGS}: a file is there"
-    )));
     assert!(
-        !machine.host(DROP_INS[0]).exists(),
-        "Kata is not pointed to it"
+        lines[0]
+            .starts_with(&format!("failed to install the settings /{SETTINGS}: a file is there"))
     );
+    assert!(!machine.host(DROP_INS[0]).exists(), "Kata is not pointed to it");
     // A link is never written through, and never removed.
     fs::remove_file(machine.host(SETTINGS)).unwrap();
     symlink(machine.path("elsewhere"), machine.host(SETTINGS)).unwrap();
@@ -326,14 +316,8 @@ fn a_handler_or_set_that_is_no_longer_wanted_goes() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
     let mut generation = 0;
-    mount(
-        &machine.path("second"),
-        &mut generation,
-        &[("imagepuller.toml", &document("two"))],
-    );
-    let two = machine
-        .configuration()
-        .replace(", \"/opt/kata/qemu-tdx\"", "")
+    mount(&machine.path("second"), &mut generation, &[("imagepuller.toml", &document("two"))]);
+    let two = machine.configuration().replace(", \"/opt/kata/qemu-tdx\"", "")
         + &format!(
             "[sets.second]\nsecret = {:?}\nhandlers = [\"/opt/kata/qemu-tdx\"]\nsettings-file \
             = \"/opt/kata-configdev/second/etc/kata-configdev/config.toml\"\n",
@@ -347,10 +331,7 @@ fn a_handler_or_set_that_is_no_longer_wanted_goes() {
             .read(DROP_INS[1])
             .contains("\"/opt/kata-configdev/second/bin/kata-configdev-qemu\"")
     );
-    assert_eq!(
-        machine.read(&DOCUMENT.replace("default", "second")),
-        document("two")
-    );
+    assert_eq!(machine.read(&DOCUMENT.replace("default", "second")), document("two"));
     assert_eq!(machine.read(DOCUMENT), document("one"));
     assert!(
         machine
@@ -370,18 +351,13 @@ fn what_is_not_mounted_any_more_is_not_forgotten() {
     install(&machine.options()).unwrap();
     let (mounted, unmounted) = (machine.host("opt/kata/qemu-snp"), machine.path("unmounted"));
     fs::rename(&mounted, &unmounted).unwrap();
-    let one_handler = machine
-        .configuration()
-        .replace("\"/opt/kata/qemu-snp\", ", "");
+    let one_handler = machine.configuration().replace("\"/opt/kata/qemu-snp\", ", "");
     let no_set = format!("{}sets = {{}}\n", machine.head());
     // The drop-in that cannot be removed still points to the wrapper; but no secret stays.
     for (text, stays) in [(&one_handler, true), (&no_set, false)] {
         let outcome = install(&parse(text).unwrap()).unwrap();
         let lines = problems(&outcome);
-        assert_eq!(
-            (lines.len(), outcome.exit_code()),
-            (if stays { 1 } else { 2 }, 69)
-        );
+        assert_eq!((lines.len(), outcome.exit_code()), (if stays { 1 } else { 2 }, 69));
         assert!(lines[0].starts_with(&format!(
             "failed to remove /{}: its directory is not mounted",
             DROP_INS[0]
@@ -391,10 +367,7 @@ fn what_is_not_mounted_any_more_is_not_forgotten() {
         assert!(machine.host(WRAPPER).exists() && machine.host(SETTINGS).exists());
     }
     fs::rename(&unmounted, &mounted).unwrap();
-    assert_eq!(
-        problems(&install(&parse(&no_set).unwrap()).unwrap()),
-        [""; 0]
-    );
+    assert_eq!(problems(&install(&parse(&no_set).unwrap()).unwrap()), [""; 0]);
     assert_eq!(machine.files(), [""; 0]);
 }
 
@@ -402,18 +375,16 @@ fn what_is_not_mounted_any_more_is_not_forgotten() {
 fn settings_that_are_not_mounted_any_more_are_not_forgotten() {
     let machine = Machine::new();
     install(&machine.options()).unwrap();
-    let (mounted, unmounted) = (
-        machine.host("etc/kata-configdev"),
-        machine.path("unmounted"),
-    );
+    let (mounted, unmounted) = (machine.host("etc/kata-configdev"), machine.path("unmounted"));
     // `/etc` stays visible, as it does where another mount needs it.
     fs::rename(&mounted, &unmounted).unwrap();
     let no_set = parse(&format!("{}sets = {{}}\n", machine.head())).unwrap();
     let lines = problems(&install(&no_set).unwrap());
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].starts_with(&format!(
-        "failed to remove /{SETTINGS}: its directory is not mounted"
-    )));
+    assert!(
+        lines[0]
+            .starts_with(&format!("failed to remove /{SETTINGS}: its directory is not mounted"))
+    );
     fs::rename(&unmounted, &mounted).unwrap();
     assert_eq!(problems(&install(&no_set).unwrap()), [""; 0]);
     assert_eq!(machine.files(), [""; 0]);
@@ -462,10 +433,7 @@ fn a_crash_between_two_steps_leaves_everything_ours() {
     let digest_of = |text: &str| {
         let list: serde_json::Value = serde_json::from_str(text).unwrap();
         let files = list["files"].as_array().unwrap().clone();
-        let file = files
-            .into_iter()
-            .find(|file| file["path"] == format!("/{DOCUMENT}"))
-            .unwrap();
+        let file = files.into_iter().find(|file| file["path"] == format!("/{DOCUMENT}")).unwrap();
         file["sha256"][0].as_str().unwrap().to_owned()
     };
     let (old, new) = (digest_of(&settled), digest_of(&machine.read(MANIFEST)));
@@ -475,9 +443,7 @@ fn a_crash_between_two_steps_leaves_everything_ours() {
         fs::write(machine.host(DOCUMENT), document(text)).unwrap();
         fs::write(machine.host(MANIFEST), &both).unwrap();
         // An unfinished file of the killed process is in the way of nobody.
-        let unfinished = machine
-            .host(DOCUMENT)
-            .with_file_name(".imagepuller.toml.unfinished");
+        let unfinished = machine.host(DOCUMENT).with_file_name(".imagepuller.toml.unfinished");
         fs::write(unfinished, "half").unwrap();
         let outcome = install(&machine.options()).unwrap();
         assert_eq!(problems(&outcome), [""; 0]);
@@ -532,11 +498,7 @@ fn what_the_kustomize_manifests_installed_is_taken_over() {
     for (file, mode, text) in [
         (WRAPPER, 0o755, "the wrapper, first version".to_owned()),
         (DOCUMENT, 0o600, document("one")),
-        (
-            SETTINGS,
-            0o644,
-            format!("{settings}document = \"/{DOCUMENT}\"\n{qemu}"),
-        ),
+        (SETTINGS, 0o644, format!("{settings}document = \"/{DOCUMENT}\"\n{qemu}")),
         (
             drop_in,
             0o644,
@@ -545,11 +507,7 @@ fn what_the_kustomize_manifests_installed_is_taken_over() {
                  path = \"/{WRAPPER}\"\n"
             ),
         ),
-        (
-            MANIFEST,
-            0o600,
-            include_str!("data/installed-by-kustomize.json").to_owned(),
-        ),
+        (MANIFEST, 0o600, include_str!("data/installed-by-kustomize.json").to_owned()),
     ] {
         let path = machine.host(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -38,90 +38,25 @@ fn files_that_kata_should_not_read_are_found() {
     let setting = "is no key of Kata but a setting of the wrapper";
     let cases = [
         // Nothing to say.
-        (
-            GO,
-            "30-a.toml",
-            "[hypervisor.qemu]\nkernel_params = \"x\"\n",
-            "",
-        ),
+        (GO, "30-a.toml", "[hypervisor.qemu]\nkernel_params = \"x\"\n", ""),
         (GO, "30-a.toml", "[hypervisor.qemu]\npath = \"/x\"\n", ""),
         (RUST, "60-a.toml", "[hypervisor.clh]\npath = \"/x\"\n", ""),
-        (
-            RUST,
-            "60-a.toml",
-            "[hypervisor.qemu]\npath = \"/WRAPPER\"\n",
-            "",
-        ),
-        (
-            GO,
-            "60-a.toml",
-            "[hypervisor.qemu]\nenable_template = true\n",
-            "",
-        ),
+        (RUST, "60-a.toml", "[hypervisor.qemu]\npath = \"/WRAPPER\"\n", ""),
+        (GO, "60-a.toml", "[hypervisor.qemu]\nenable_template = true\n", ""),
         (RUST, "60-a.toml", "[factory]\nenable_template = true\n", ""),
-        (
-            GO,
-            "60-a.toml",
-            "[hypervisor.qemu.factory]\nenable_template = true\n",
-            "",
-        ),
+        (GO, "60-a.toml", "[hypervisor.qemu.factory]\nenable_template = true\n", ""),
         // Names that only Kata takes for drop-ins.
-        (
-            GO,
-            "50-x.toml~",
-            "",
-            "!config.d/50-x.toml~: Kata reads every file",
-        ),
-        (
-            RUST,
-            ".a.toml",
-            "",
-            "!config.d/.a.toml: Kata reads every file",
-        ),
-        (
-            GO,
-            "x\u{1b}.toml~",
-            "",
-            "!config.d/x\\u{1b}.toml~: Kata reads",
-        ),
+        (GO, "50-x.toml~", "", "!config.d/50-x.toml~: Kata reads every file"),
+        (RUST, ".a.toml", "", "!config.d/.a.toml: Kata reads every file"),
+        (GO, "x\u{1b}.toml~", "", "!config.d/x\\u{1b}.toml~: Kata reads"),
         (GO, "a.toml", "\n[x", "!config.d/a.toml:2: no TOML ("),
-        (
-            GO,
-            "a.toml",
-            "x = 1\nx = 2\n",
-            "!config.d/a.toml:2: no TOML (duplicate key)",
-        ),
+        (GO, "a.toml", "x = 1\nx = 2\n", "!config.d/a.toml:2: no TOML (duplicate key)"),
         // Settings of the wrapper.
-        (
-            GO,
-            "a.toml",
-            "[hypervisor.qemu]\ndocument = \"/x\"\n",
-            "!config.d/a.toml:2: hypervisor",
-        ),
-        (
-            GO,
-            "a.toml",
-            "hypervisor.qemu.annotation-allow = []\n",
-            setting,
-        ),
-        (
-            GO,
-            "a.toml",
-            "[agent.kata]\n\nrefuse = 1\n",
-            "!config.d/a.toml:3: agent.kata.",
-        ),
-        (
-            RUST,
-            "a.toml",
-            "[hypervisor.qemu]\ntransport = 1\n",
-            "config.d/a.toml:2: hypervisor.",
-        ),
-        (
-            "",
-            "a.toml",
-            "[hypervisor.qemu]\nguest-pull = 1\n",
-            "!config.d/a.toml:2: hypervisor",
-        ),
+        (GO, "a.toml", "[hypervisor.qemu]\ndocument = \"/x\"\n", "!config.d/a.toml:2: hypervisor"),
+        (GO, "a.toml", "hypervisor.qemu.annotation-allow = []\n", setting),
+        (GO, "a.toml", "[agent.kata]\n\nrefuse = 1\n", "!config.d/a.toml:3: agent.kata."),
+        (RUST, "a.toml", "[hypervisor.qemu]\ntransport = 1\n", "config.d/a.toml:2: hypervisor."),
+        ("", "a.toml", "[hypervisor.qemu]\nguest-pull = 1\n", "!config.d/a.toml:2: hypervisor"),
         (
             GO,
             "a.toml",
@@ -129,12 +64,7 @@ fn files_that_kata_should_not_read_are_found() {
             "config.d/a.toml:2: Kata 4.1.0 has no key agent.kata.nosuch, and the main file",
         ),
         // What wins over the drop-in.
-        (
-            GO,
-            "50-user-overrides.toml",
-            "[hypervisor.qemu]\npath = \"/x\"\n",
-            "",
-        ),
+        (GO, "50-user-overrides.toml", "[hypervisor.qemu]\npath = \"/x\"\n", ""),
         (
             GO,
             "zzz.toml",
@@ -164,19 +94,11 @@ fn files_that_kata_should_not_read_are_found() {
     ];
     for (main, name, text, expected) in cases {
         let machine = Machine::new();
-        put(
-            &machine,
-            &format!("{SNP}/configuration-qemu-snp.toml"),
-            main,
-        );
+        put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), main);
         let text = text.replace("WRAPPER", WRAPPER);
         put(&machine, &format!("{SNP}/config.d/{name}"), &text);
         let found = findings(&machine);
-        assert_eq!(
-            found.len(),
-            usize::from(!expected.is_empty()),
-            "{text}: {found:?}"
-        );
+        assert_eq!(found.len(), usize::from(!expected.is_empty()), "{text}: {found:?}");
         let starts = ["!", "c"].iter().any(|start| expected.starts_with(start));
         let fits = |line: &String| match starts {
             true => line.starts_with(expected),
@@ -192,37 +114,18 @@ fn entries_that_are_no_files_are_found() {
     let fifo = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR, 0).unwrap();
     let link = |path: &Path| symlink("elsewhere", path).unwrap();
     let cases = [
-        (
-            GO,
-            directory as fn(&Path),
-            "!config.d/x: not a regular file: Kata fails",
-        ),
+        (GO, directory as fn(&Path), "!config.d/x: not a regular file: Kata fails"),
         (RUST, fifo, "!config.d/x: not a regular file: Kata fails"),
-        (
-            GO,
-            link,
-            "config.d/x: a symbolic link: the Go runtime reads",
-        ),
-        (
-            RUST,
-            link,
-            "!config.d/x: a symbolic link: the Go runtime reads",
-        ),
+        (GO, link, "config.d/x: a symbolic link: the Go runtime reads"),
+        (RUST, link, "!config.d/x: a symbolic link: the Go runtime reads"),
     ];
     for (main, make, expected) in cases {
         let machine = Machine::new();
-        put(
-            &machine,
-            &format!("{SNP}/configuration-qemu-snp.toml"),
-            main,
-        );
+        put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), main);
         fs::create_dir(machine.host(&format!("{SNP}/config.d"))).unwrap();
         make(&machine.host(&format!("{SNP}/config.d/x")));
         let found = findings(&machine);
-        assert!(
-            found.len() == 1 && found[0].starts_with(expected),
-            "{found:?}"
-        );
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
     }
 }
 
@@ -260,19 +163,13 @@ fn nothing_but_the_drop_in_ever_appears_beside_it() {
     inotify::add_watch(&queue, &config_d, inotify::WatchFlags::ALL_EVENTS).unwrap();
     install(&machine.options()).unwrap();
     fs::write(machine.path("wrapper"), "another").unwrap();
-    let other = machine
-        .configuration()
-        .replace("/opt/kata-configdev", "/opt/other");
+    let other = machine.configuration().replace("/opt/kata-configdev", "/opt/other");
     install(&parse(&other).unwrap()).unwrap();
     let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
     let mut events = inotify::Reader::new(&queue, &mut buffer);
     let mut names = Vec::new();
     while let Ok(event) = events.next() {
-        names.extend(
-            event
-                .file_name()
-                .map(|name| name.to_str().unwrap().to_owned()),
-        );
+        names.extend(event.file_name().map(|name| name.to_str().unwrap().to_owned()));
     }
     assert!(
         !names.is_empty() && names.iter().all(|name| name == "zz-kata-configdev.toml"),
@@ -282,10 +179,7 @@ fn nothing_but_the_drop_in_ever_appears_beside_it() {
 
 #[test]
 fn settings_say_that_guests_pull_where_all_handlers_have_it_so() {
-    let go_on = &GO.replace(
-        "[runtime]",
-        "[runtime]\nexperimental_force_guest_pull = true",
-    );
+    let go_on = &GO.replace("[runtime]", "[runtime]\nexperimental_force_guest_pull = true");
     let rust_on = &RUST.replace("= []", "= [\"force_guest_pull\"]");
     let drop_in = "runtime.experimental_force_guest_pull = ";
     let (on, off) = (&format!("{drop_in}true\n"), &format!("{drop_in}false\n"));
@@ -306,22 +200,13 @@ fn settings_say_that_guests_pull_where_all_handlers_have_it_so() {
             ["", ""],
             false,
         ),
-        (
-            &GO.replace("= []", "= [\"force_guest_pull\"]"),
-            go_on,
-            ["", ""],
-            false,
-        ),
+        (&GO.replace("= []", "= [\"force_guest_pull\"]"), go_on, ["", ""], false),
     ];
     for (snp, tdx, drop_ins, expected) in cases {
         let machine = Machine::new();
         put(&machine, &format!("{SNP}/configuration-qemu-snp.toml"), snp);
         if !tdx.is_empty() {
-            put(
-                &machine,
-                "opt/kata/qemu-tdx/configuration-qemu-tdx.toml",
-                tdx,
-            );
+            put(&machine, "opt/kata/qemu-tdx/configuration-qemu-tdx.toml", tdx);
         }
         for (index, text) in drop_ins.iter().enumerate() {
             put(&machine, &format!("{SNP}/config.d/{index}.toml"), text);
@@ -331,9 +216,7 @@ fn settings_say_that_guests_pull_where_all_handlers_have_it_so() {
         let said = settings.contains("\nguest-pull = true\n");
         assert_eq!(said, expected, "{snp} {tdx} {drop_ins:?}: {settings}");
         // The administrator knows better.
-        let own = machine
-            .configuration()
-            .replace("{ qemu", "{ guest-pull = false, qemu");
+        let own = machine.configuration().replace("{ qemu", "{ guest-pull = false, qemu");
         install(&parse(&own).unwrap()).unwrap();
         assert!(machine.read(SETTINGS).contains("\nguest-pull = false\n"));
     }

@@ -14,9 +14,7 @@ use crate::installer::machine::document;
 fn commands(what: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/README.md");
     let page = fs::read_to_string(page).unwrap();
-    let (_, section) = page
-        .split_once("### What a removal leaves in `/run`")
-        .unwrap();
+    let (_, section) = page.split_once("### What a removal leaves in `/run`").unwrap();
     let (section, _) = section.split_once("\n## ").unwrap();
     let mut blocks = section.split("```sh\n").skip(1);
     let block = blocks.find_map(|block| block.split("```").next().filter(|it| it.contains(what)));
@@ -41,10 +39,7 @@ fn the_commands_of_the_page_remove_what_dead_sandboxes_left_and_nothing_else() {
     // Nobody comes again.
     agent.process.kill().unwrap();
     agent.process.wait().unwrap();
-    let (living, dead) = (
-        Sandbox::start(&node, "living"),
-        Sandbox::start(&node, "dead"),
-    );
+    let (living, dead) = (Sandbox::start(&node, "living"), Sandbox::start(&node, "dead"));
     let shared = node.path("run/kata-containers/shared/initdata");
     fs::create_dir(shared.join("other")).unwrap();
     fs::write(shared.join("other/data.img"), "Kata's").unwrap();
@@ -94,10 +89,7 @@ fn the_last_line_of_a_removal_works_as_printed() {
         assert_eq!(program.exists(), !goes, "{log}");
         let last = log.lines().last().unwrap();
         let (said, command) = last.rsplit_once(": ").expect(&log);
-        assert!(
-            said.contains("that still have a configuration in /"),
-            "{log}"
-        );
+        assert!(said.contains("that still have a configuration in /"), "{log}");
         assert_eq!(command.contains(PROGRAM), !goes, "{log}");
         let run = || {
             let ran = Command::new("/bin/sh").args(["-uc", command]).output();

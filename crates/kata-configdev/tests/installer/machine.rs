@@ -30,10 +30,7 @@ pub fn document(name: &str) -> String {
 
 /// A document with two problems, one of them in a value.
 pub fn broken() -> String {
-    format!(
-        "{}auth = \"{PASSWORD}!\"\nmiror = \"x\"\n",
-        document("broken")
-    )
+    format!("{}auth = \"{PASSWORD}!\"\nmiror = \"x\"\n", document("broken"))
 }
 
 pub struct Machine {
@@ -45,11 +42,8 @@ pub struct Machine {
 
 impl Machine {
     pub fn new() -> Self {
-        let machine = Self {
-            directory: tempfile::tempdir().unwrap(),
-            generation: 0,
-            more: String::new(),
-        };
+        let machine =
+            Self { directory: tempfile::tempdir().unwrap(), generation: 0, more: String::new() };
         for handler in ["qemu-snp", "qemu-tdx"] {
             let directory = machine.host(&format!("opt/kata/{handler}"));
             fs::create_dir_all(&directory).unwrap();

@@ -49,10 +49,7 @@ fn a_document_whose_secret_is_broken_moves_as_it_is() {
         said.contains("failed to accept the document of the set default: 2 problems; the previous"),
         "{said}"
     );
-    let line = format!(
-        "the earlier one stays, carried from /{DOCUMENT} to /{}",
-        place("default")
-    );
+    let line = format!("the earlier one stays, carried from /{DOCUMENT} to /{}", place("default"));
     assert!(said.contains(&line), "{said}");
     assert!(!said.contains(PASSWORD), "{said}");
     assert_eq!(machine.read(&place("default")), document("one"));
@@ -74,10 +71,7 @@ fn a_document_whose_secret_is_missing_moves_and_waits_for_it() {
         let options = as_the_chart(&machine, "kata");
         let outcome = install(&options).unwrap();
         assert_eq!(outcome.exit_code(), code, "{outcome:?}");
-        assert!(
-            lines(&outcome).contains("the earlier one stays"),
-            "{outcome:?}"
-        );
+        assert!(lines(&outcome).contains("the earlier one stays"), "{outcome:?}");
         assert_eq!(machine.read(&place("default")), document("one"));
         assert_moved(&machine, &options, code);
         // Each pass says so, as long as it is so.
@@ -160,10 +154,7 @@ fn each_set_moves_with_its_own_and_a_whole_one_is_made_anew() {
         let expected = if breakage.is_some() { "new" } else { PASSWORD };
         assert_eq!(machine.read(&disk), expected);
         let settings = machine.read(&format!("{OWN}/second/etc/kata-configdev/config.toml"));
-        assert!(
-            settings.contains(&format!("source = \"/{disk}\"")),
-            "{settings}"
-        );
+        assert!(settings.contains(&format!("source = \"/{disk}\"")), "{settings}");
         assert_moved(&machine, &options, outcome.exit_code());
 
         // A secret without the disk's key takes the disk along.
@@ -182,12 +173,7 @@ fn only_a_document_is_carried() {
         install_as_before(&machine);
         fs::write(machine.host(DOCUMENT), text).unwrap();
         machine.mount_document(&broken());
-        assert_eq!(
-            install(&as_the_chart(&machine, "kata"))
-                .unwrap()
-                .exit_code(),
-            65
-        );
+        assert_eq!(install(&as_the_chart(&machine, "kata")).unwrap().exit_code(), 65);
         let text = machine.read(&place("default"));
         assert!(text.starts_with("node-error = \"the registry"), "{text}");
     }
@@ -201,12 +187,7 @@ fn what_others_can_write_to_is_not_carried() {
     let open = fs::Permissions::from_mode(0o620);
     fs::set_permissions(machine.host(DOCUMENT), open).unwrap();
     machine.mount_document(&broken());
-    assert_eq!(
-        install(&as_the_chart(&machine, "kata"))
-            .unwrap()
-            .exit_code(),
-        65
-    );
+    assert_eq!(install(&as_the_chart(&machine, "kata")).unwrap().exit_code(), 65);
     let text = machine.read(&place("default"));
     assert!(text.starts_with("node-error = \"the registry"), "{text}");
 }
@@ -242,9 +223,7 @@ fn a_document_moves_into_memory_and_back_while_its_secret_is_broken() {
 fn a_document_stays_as_long_as_the_settings_name_it() {
     let mut machine = Machine::new();
     machine.mount_document(&document("one"));
-    let text = machine
-        .configuration()
-        .replace("qemu = \"/opt/kata/bin/qemu\", ", "");
+    let text = machine.configuration().replace("qemu = \"/opt/kata/bin/qemu\", ", "");
     install(&parse(&text).unwrap()).unwrap();
     let handlers = ["qemu-snp", "qemu-tdx"];
     let write = |handler: &str, text: &str| {
@@ -257,23 +236,12 @@ fn a_document_stays_as_long_as_the_settings_name_it() {
     fs::create_dir_all(machine.host("run/documents")).unwrap();
     let options = parse(&in_memory(&text)).unwrap();
     assert_ne!(install(&options).unwrap().exit_code(), 0);
-    assert!(
-        machine
-            .read(SETTINGS)
-            .contains(&format!("document = \"/{DOCUMENT}\""))
-    );
+    assert!(machine.read(SETTINGS).contains(&format!("document = \"/{DOCUMENT}\"")));
     assert_eq!(machine.read(DOCUMENT), document("one"));
     for handler in handlers {
-        write(
-            handler,
-            "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n",
-        );
+        write(handler, "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n");
     }
     assert_eq!(install(&options).unwrap().exit_code(), 0);
-    assert!(
-        machine
-            .read(SETTINGS)
-            .contains("document = \"/run/documents/")
-    );
+    assert!(machine.read(SETTINGS).contains("document = \"/run/documents/"));
     assert!(!machine.host(DOCUMENT).exists());
 }

@@ -143,11 +143,7 @@ fn a_key_of_one_secret_is_a_namespace() {
     let docker = r#"{"auths":{"b.corp":{"auth":"dTpw"}}}"#;
     machine.mount_other(
         "teams",
-        &[
-            ("team-a.toml", &document("a")),
-            ("team-b.dockerconfigjson", docker),
-            ("Notes", "x"),
-        ],
+        &[("team-a.toml", &document("a")), ("team-b.dockerconfigjson", docker), ("Notes", "x")],
     );
     let outcome = pass(&machine);
     assert_eq!(outcome.problems.len(), 0, "{}", lines(&outcome));
@@ -236,16 +232,11 @@ fn a_projected_volume_and_a_whole_secret_are_watched() {
     let (mut stop, stopped) = UnixStream::pair().unwrap();
     let has = |machine: &Machine, team: &str, text: &str| {
         let path = machine.host(&format!("{NAMESPACES}/{team}.toml"));
-        wait_until(team, || {
-            fs::read_to_string(&path).is_ok_and(|found| found == text)
-        });
+        wait_until(team, || fs::read_to_string(&path).is_ok_and(|found| found == text));
     };
     thread::scope(|scope| {
-        let watching = scope.spawn(|| {
-            watch(&options, &BTreeSet::new(), stopped, |_: &mut Outcome| {
-                RESCAN
-            })
-        });
+        let watching =
+            scope.spawn(|| watch(&options, &BTreeSet::new(), stopped, |_: &mut Outcome| RESCAN));
         has(&machine, "team-a", &document("a"));
         has(&machine, "team-b", NOTHING_YET);
         machine.mount_other("volume", &[(a, &document("a")), (b, &document("b"))]);
@@ -323,26 +314,11 @@ fn mistakes_are_refused_with_their_place() {
             "namespaces.Team.required = true",
             "namespaces.\"Team\": not a name that Kubernetes gives a namespace",
         ),
-        (
-            "namespaces.\"..\".required = true",
-            "namespaces.\"..\": not",
-        ),
-        (
-            "namespaces.\"a.b\".required = true",
-            "namespaces.\"a.b\": not",
-        ),
-        (
-            "documents.\"a/b\".required = true",
-            "documents.\"a/b\": not of lower-case letters",
-        ),
-        (
-            "namespaces.a.secret = \"x\"",
-            "namespaces.\"a\".secret: not an absolute path",
-        ),
-        (
-            "namespaces.a = { secret = \"/x\", key = \"../x\" }",
-            "namespaces.\"a\".key: not the key",
-        ),
+        ("namespaces.\"..\".required = true", "namespaces.\"..\": not"),
+        ("namespaces.\"a.b\".required = true", "namespaces.\"a.b\": not"),
+        ("documents.\"a/b\".required = true", "documents.\"a/b\": not of lower-case letters"),
+        ("namespaces.a.secret = \"x\"", "namespaces.\"a\".secret: not an absolute path"),
+        ("namespaces.a = { secret = \"/x\", key = \"../x\" }", "namespaces.\"a\".key: not the key"),
         ("namespaces.a.handlers = []", "unknown field `handlers`"),
         ("namespaces-secret = \"x\"", "namespaces-secret: not an abs"),
         ("namespace-fallback = \"/x\"", "unknown variant `/x`"),

@@ -69,19 +69,12 @@ fn a_newer_list_is_left_alone_and_its_files_can_be_removed() {
     let error = install(&machine.options()).unwrap_err();
     assert_eq!(error.exit_code(), 65);
     let shown = error.to_string();
-    assert!(
-        shown.contains("a newer version wrote it, in format 3"),
-        "{shown}"
-    );
+    assert!(shown.contains("a newer version wrote it, in format 3"), "{shown}");
     assert!(shown.contains("uninstall removes what"), "{shown}");
     assert_eq!(machine.state(), before);
 
     let outcome = uninstall(&machine.options()).unwrap();
-    assert_eq!(
-        (outcome.exit_code(), outcome.changes),
-        (0, 5),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.changes), (0, 5), "{outcome:?}");
     assert_eq!(
         said(&outcome),
         format!(
@@ -111,10 +104,7 @@ fn what_a_newer_list_does_not_prove_stays_and_is_told_each_time() {
         assert!(said.contains(&unproven), "{said}");
         assert!(said.contains("wrote 1 of its entries in a form"), "{said}");
         // What is not understood may be a drop-in that starts the wrapper.
-        assert!(
-            said.contains("in a form of its own may start the wrapper"),
-            "{said}"
-        );
+        assert!(said.contains("in a form of its own may start the wrapper"), "{said}");
         assert_eq!(machine.files(), [SETTINGS, WRAPPER, DOCUMENT, MANIFEST]);
         assert_eq!(machine.read(MANIFEST), list);
     }
@@ -130,10 +120,7 @@ fn a_file_of_an_unknown_kind_and_name_keeps_the_wrapper() {
         entry["path"] = json!("/opt/kata-configdev/later.toml");
     });
     let outcome = uninstall(&machine.options()).unwrap();
-    assert!(
-        said(&outcome).contains("may start the wrapper"),
-        "{outcome:?}"
-    );
+    assert!(said(&outcome).contains("may start the wrapper"), "{outcome:?}");
     assert_eq!(machine.files(), [SETTINGS, DROP_INS[1], WRAPPER, MANIFEST]);
 }
 
@@ -161,10 +148,7 @@ fn a_drop_in_that_is_not_proven_keeps_the_wrapper_that_it_starts() {
     });
     let outcome = uninstall(&machine.options()).unwrap();
     assert_eq!(outcome.exit_code(), 65);
-    assert!(
-        said(&outcome).contains("still starts the wrapper"),
-        "{outcome:?}"
-    );
+    assert!(said(&outcome).contains("still starts the wrapper"), "{outcome:?}");
     assert_eq!(machine.files(), [SETTINGS, DROP_INS[1], WRAPPER, MANIFEST]);
     assert!(!machine.read(SETTINGS).contains("document"));
 }
@@ -178,10 +162,7 @@ fn a_newer_list_of_somebody_else_or_nobody_knows_whom_is_left_alone() {
         });
         let before = machine.state();
         let error = uninstall(&machine.options()).unwrap_err();
-        assert!(
-            error.exit_code() == 65 || error.exit_code() == 69,
-            "{error}"
-        );
+        assert!(error.exit_code() == 65 || error.exit_code() == 69, "{error}");
         assert_eq!(machine.state(), before);
     }
 }

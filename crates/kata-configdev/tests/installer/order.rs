@@ -135,10 +135,7 @@ impl Subscriber for Stops {
 /// A pass that is stopped behind each write. Gives what was written, in order.
 fn stopped_at_each_write(node: &Arc<Node>, options: &Options) -> (Outcome, Vec<String>) {
     let (node, writes) = (Arc::clone(node), Arc::default());
-    let stops = Stops {
-        node,
-        writes: Arc::clone(&writes),
-    };
+    let stops = Stops { node, writes: Arc::clone(&writes) };
     let outcome = tracing::subscriber::with_default(stops, || install(options).unwrap());
     let writes = writes.lock().unwrap().clone();
     (outcome, writes)
@@ -148,9 +145,7 @@ fn stopped_at_each_write(node: &Arc<Node>, options: &Options) -> (Outcome, Vec<S
 /// neighbour without a subscriber reaches them first.
 fn with_node(name: &str, test: impl FnOnce(Arc<Node>)) {
     if !skipped_without_root("a root of its own") {
-        alone(&format!("installer::order::{name}"), || {
-            test(Arc::new(Node::new()))
-        });
+        alone(&format!("installer::order::{name}"), || test(Arc::new(Node::new())));
     }
 }
 

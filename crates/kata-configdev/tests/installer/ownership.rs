@@ -50,14 +50,8 @@ fn another_owner_is_refused_and_changes_nothing() {
     // The other release has nothing here that could be removed.
     let outcome = uninstall(&second).unwrap();
     assert_eq!((outcome.exit_code(), outcome.changes), (0, 0));
-    assert!(
-        outcome.warnings[0].contains("belongs to tenant-a/kata"),
-        "{outcome:?}"
-    );
-    assert!(matches!(
-        uninstall(&machine.options()),
-        Err(Error::Owned { .. })
-    ));
+    assert!(outcome.warnings[0].contains("belongs to tenant-a/kata"), "{outcome:?}");
+    assert!(matches!(uninstall(&machine.options()), Err(Error::Owned { .. })));
     assert_eq!(machine.state(), before);
 
     assert_eq!(install(&first).unwrap().exit_code(), 0);
@@ -97,16 +91,9 @@ fn what_belongs_to_nobody_belongs_to_the_first_that_finds_it() {
     install(&machine.options()).unwrap();
     let first = owned(&machine, "tenant-a/kata");
     let outcome = install(&first).unwrap();
-    assert_eq!(
-        (outcome.exit_code(), outcome.changes),
-        (0, 0),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.changes), (0, 0), "{outcome:?}");
     let list: serde_json::Value = serde_json::from_str(&machine.read(MANIFEST)).unwrap();
-    assert_eq!(
-        (&list["owner"], &list["format"]),
-        (&"tenant-a/kata".into(), &2.into())
-    );
+    assert_eq!((&list["owner"], &list["format"]), (&"tenant-a/kata".into(), &2.into()));
     assert!(install(&owned(&machine, "tenant-b/kata")).is_err());
 }
 
@@ -132,11 +119,7 @@ pub fn install_as_before(machine: &Machine) {
                  path = \"/{WRAPPER}\"\n"
             ),
         ),
-        (
-            MANIFEST,
-            0o600,
-            include_str!("data/installed-by-kustomize.json").to_owned(),
-        ),
+        (MANIFEST, 0o600, include_str!("data/installed-by-kustomize.json").to_owned()),
     ] {
         let path = machine.host(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -183,34 +166,17 @@ fn what_the_chart_before_installed_moves_in_one_pass() {
     files.sort();
     assert_eq!(files, expected);
     assert!(!machine.host("opt/kata-configdev/default").exists());
-    assert!(
-        machine
-            .read(DROP_INS[0])
-            .contains(&format!("/{own}/default/bin/"))
-    );
+    assert!(machine.read(DROP_INS[0]).contains(&format!("/{own}/default/bin/")));
 
     let before = machine.state();
     assert_eq!(install(&as_the_chart(&machine, "kata")).unwrap().changes, 0);
     assert_eq!(machine.state(), before);
     // A second release takes nothing over.
     let second = as_the_chart(&machine, "tdx");
-    assert_ne!(
-        install(&second).unwrap().exit_code(),
-        0,
-        "both have the same handlers"
-    );
-    assert!(
-        machine
-            .read(DROP_INS[0])
-            .contains(&format!("/{own}/default/bin/"))
-    );
+    assert_ne!(install(&second).unwrap().exit_code(), 0, "both have the same handlers");
+    assert!(machine.read(DROP_INS[0]).contains(&format!("/{own}/default/bin/")));
     uninstall(&second).unwrap();
-    assert_eq!(
-        uninstall(&as_the_chart(&machine, "kata"))
-            .unwrap()
-            .exit_code(),
-        0
-    );
+    assert_eq!(uninstall(&as_the_chart(&machine, "kata")).unwrap().exit_code(), 0);
     assert_eq!(machine.files(), [""; 0]);
 }
 
@@ -224,9 +190,7 @@ fn assert_no_sandbox_is_broken(machine: &Machine) {
             }
             let value = |text: &str, key: &str| {
                 let table: toml::Table = text.parse().unwrap();
-                table
-                    .get(key)
-                    .map(|value| value.as_str().unwrap()[1..].to_owned())
+                table.get(key).map(|value| value.as_str().unwrap()[1..].to_owned())
             };
             let text = machine.read(&path).replace("[hypervisor.qemu]", "");
             let wrapper = value(&text, "path").unwrap();
@@ -272,11 +236,7 @@ fn an_uninstallation_takes_over_and_removes_what_the_chart_before_installed() {
     let machine = Machine::new();
     install_as_before(&machine);
     let outcome = uninstall(&as_the_chart(&machine, "kata")).unwrap();
-    assert_eq!(
-        (outcome.exit_code(), outcome.changes),
-        (0, 4),
-        "{outcome:?}"
-    );
+    assert_eq!((outcome.exit_code(), outcome.changes), (0, 4), "{outcome:?}");
     assert_eq!(machine.files(), [""; 0]);
     assert!(!machine.host("opt/kata-configdev/system").exists());
 }
@@ -293,11 +253,7 @@ fn nothing_of_the_chart_before_goes_until_everything_has_moved() {
     assert_eq!(install(&options).unwrap().exit_code(), 65);
     let old = "opt/kata/qemu-snp/config.d/50-configdev.toml";
     assert!(machine.read(old).contains(&format!("\"/{WRAPPER}\"")));
-    assert!(
-        machine
-            .read(SETTINGS)
-            .contains(&format!("document = \"/{DOCUMENT}\""))
-    );
+    assert!(machine.read(SETTINGS).contains(&format!("document = \"/{DOCUMENT}\"")));
     assert!(machine.host(WRAPPER).exists() && machine.host(DOCUMENT).exists());
     fs::remove_dir(machine.host(blocked)).unwrap();
     assert_eq!(install(&options).unwrap().exit_code(), 0);
@@ -339,13 +295,8 @@ fn lists_of_others_and_of_newer_versions_are_left_alone() {
 
     let newer = list.replace("\"format\": 2", "\"format\": 3, \"more\": 1");
     fs::write(machine.host(MANIFEST), newer).unwrap();
-    let error = install(&owned(&machine, "tenant-a/kata"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("a newer version wrote it, in format 3"),
-        "{error}"
-    );
+    let error = install(&owned(&machine, "tenant-a/kata")).unwrap_err().to_string();
+    assert!(error.contains("a newer version wrote it, in format 3"), "{error}");
     for owner in ["", "a b", "a\\nb"] {
         parse(&owned_text(&machine, owner)).unwrap_err();
     }

@@ -32,10 +32,7 @@ fn in_a_container_the_nodes_paths_are_found_below_the_mounts() {
         ..Record::default()
     };
     let keep = || sandboxes::keep(&options, &mut Rotation::default());
-    let image = pad(
-        encode(Magic::IMAGEPULLER, b"").unwrap(),
-        DEFAULT_CAPACITY_BYTES,
-    );
+    let image = pad(encode(Magic::IMAGEPULLER, b"").unwrap(), DEFAULT_CAPACITY_BYTES);
     let path = shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
     let hold = record::put(&run, &id, &record(&format!("/{DOCUMENT}"))).unwrap();
     let looked = keep();
@@ -152,10 +149,7 @@ fn the_agent_gives_a_narrowed_sandbox_no_more() {
     let options = parse(&format!("sandboxes = true\n{}", machine.configuration())).unwrap();
     node_installer::install(&options).unwrap();
     let run = machine.host("run");
-    let image = pad(
-        encode(Magic::IMAGEPULLER, b"").unwrap(),
-        DEFAULT_CAPACITY_BYTES,
-    );
+    let image = pad(encode(Magic::IMAGEPULLER, b"").unwrap(), DEFAULT_CAPACITY_BYTES);
     let start = |id: &str, only: &str| {
         let id = SandboxId::parse(id).unwrap();
         let record = Record {
@@ -184,9 +178,7 @@ fn the_agent_gives_a_narrowed_sandbox_no_more() {
         let found = decode(fs::read(path).unwrap().as_slice(), Magic::IMAGEPULLER).unwrap();
         let parsed = Document::parse(&found.document).unwrap().document;
         let entries = parsed.registries.iter();
-        let has: Vec<_> = entries
-            .map(|(_, entry)| !entry.credentials.is_anonymous())
-            .collect();
+        let has: Vec<_> = entries.map(|(_, entry)| !entry.credentials.is_anonymous()).collect();
         assert_eq!(has, expected, "{}", path.display());
     }
 }
@@ -200,11 +192,8 @@ fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
     let mut options = parse(&text).unwrap();
     options.sets.clear();
     let run = machine.host("run");
-    let record = Record {
-        document: Some(format!("/{DOCUMENT}").into()),
-        held: true,
-        ..Record::default()
-    };
+    let record =
+        Record { document: Some(format!("/{DOCUMENT}").into()), held: true, ..Record::default() };
     let put = |id: &str| {
         let id = SandboxId::parse(id).unwrap();
         shared_image::put(&run, &id, Magic::IMAGEPULLER, &[0; 512]).unwrap();
@@ -220,8 +209,5 @@ fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
     let [remaining] = &looked.remaining[..] else {
         panic!("{looked:?}");
     };
-    assert!(
-        remaining.starts_with(line) && remaining.contains(command),
-        "{looked:?}"
-    );
+    assert!(remaining.starts_with(line) && remaining.contains(command), "{looked:?}");
 }

@@ -17,11 +17,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_kata-configdev");
 /// The answer to a request for `path`.
 pub fn get(address: SocketAddr, path: &str) -> String {
     let mut client = TcpStream::connect(address).unwrap();
-    write!(
-        client,
-        "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
-    )
-    .unwrap();
+    write!(client, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     answer
@@ -39,18 +35,10 @@ impl Watching {
     pub fn start(machine: &Machine) -> Self {
         let log = machine.path("log");
         let mut command = program(machine, "watch");
-        command
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).unwrap());
+        command.stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let process = command.spawn().unwrap();
-        let mut watching = Self {
-            process,
-            log,
-            address: ([127, 0, 0, 1], 0).into(),
-        };
-        wait_until("the first pass", || {
-            watching.log().contains(" is as it should be")
-        });
+        let mut watching = Self { process, log, address: ([127, 0, 0, 1], 0).into() };
+        wait_until("the first pass", || watching.log().contains(" is as it should be"));
         let log = watching.log();
         let (_, said) = log.split_once("answering health checks on ").unwrap();
         watching.address = said.lines().next().unwrap().parse().unwrap();
@@ -107,26 +95,17 @@ fn the_program_says_what_it_did() {
     let (code, log) = run(program(&machine, "install"));
     assert_eq!(code, Some(0), "{log}");
     assert_eq!(log.lines().count(), 6, "{log}");
-    assert!(
-        log.contains("installed the document") && log.contains(DOCUMENT),
-        "{log}"
-    );
+    assert!(log.contains("installed the document") && log.contains(DOCUMENT), "{log}");
 
     machine.mount_document(&broken());
     let mut json = program(&machine, "install");
     json.args(["--log-format", "json"]);
     let (code, log) = run(json);
     assert_eq!(code, Some(65), "{log}");
-    let events: Vec<serde_json::Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let events: Vec<serde_json::Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(events.len(), 3, "{log}");
-    assert!(
-        events
-            .iter()
-            .all(|event| event["level"] == "ERROR" && event["timestamp"].is_string())
-    );
+    assert!(events.iter().all(|event| event["level"] == "ERROR" && event["timestamp"].is_string()));
     assert!(
         events[1]["message"]
             .as_str()
@@ -151,14 +130,8 @@ fn the_last_line_says_what_a_removal_left() {
     let (code, log) = run(program(&machine, "uninstall"));
     assert_eq!(code, Some(69), "{log}");
     let last = log.lines().last().unwrap();
-    let said = format!(
-        "/{WRAPPER}: /{} still starts the wrapper, and without",
-        DROP_INS[0]
-    );
-    assert!(
-        last.contains("ERROR failed to remove ") && last.contains(&said),
-        "{log}"
-    );
+    let said = format!("/{WRAPPER}: /{} still starts the wrapper, and without", DROP_INS[0]);
+    assert!(last.contains("ERROR failed to remove ") && last.contains(&said), "{log}");
 }
 
 #[test]
@@ -180,10 +153,7 @@ fn watching_ends_on_sigterm_and_leaks_nothing() {
     assert!(!answer.contains(PASSWORD), "{answer}");
 
     let log = watching.stop();
-    assert!(
-        log.ends_with("asked to end; what is installed stays\n"),
-        "{log}"
-    );
+    assert!(log.ends_with("asked to end; what is installed stays\n"), "{log}");
     assert!(!log.contains(PASSWORD), "{log}");
     assert!(machine.host(DOCUMENT).exists());
 }

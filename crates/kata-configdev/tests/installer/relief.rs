@@ -123,14 +123,9 @@ fn no_sandbox_waits_for_a_plugin_that_the_agent_asks() {
         .unwrap();
     let told = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.status.success(), "{told}");
-    assert!(
-        told.contains("credential provider slow: the node agent asks it\n"),
-        "{told}"
-    );
+    assert!(told.contains("credential provider slow: the node agent asks it\n"), "{told}");
     answer(&node);
-    wait_until("the passwords", || {
-        has(&node, "one", "slow") && has(&node, "two", "slow")
-    });
+    wait_until("the passwords", || has(&node, "one", "slow") && has(&node, "two", "slow"));
     assert!(!asked(&node).contains("wrapper"));
 }
 
@@ -157,10 +152,7 @@ fn an_agent_that_starts_again_asks_for_who_relied_on_it() {
 /// A guest that reads its disk once has no use for what comes later.
 #[test]
 fn the_wrapper_asks_by_itself_where_it_is_told_to_or_the_image_is_sealed() {
-    for (before, behind) in [
-        ("", "leave-to-agent = false\n"),
-        ("transport = \"memory\"\n", ""),
-    ] {
+    for (before, behind) in [("", "leave-to-agent = false\n"), ("transport = \"memory\"\n", "")] {
         let mut node = node(Path::new(IN_MEMORY), &[("quick", WAITS)]);
         node.settings = format!("{before}{}{behind}", node.settings);
         answer(&node);

@@ -32,10 +32,7 @@ fn machine() -> (Machine, String) {
     let qemu = machine.path("qemu");
     // By another process: what somebody has open for writing cannot be executed.
     let written = Command::new("/bin/sh")
-        .args([
-            "-c",
-            "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\"",
-        ])
+        .args(["-c", "printf '#!/bin/sh\\necho \"$@\"\\n' >\"$0\" && chmod 755 \"$0\""])
         .arg(&qemu)
         .status();
     assert!(written.unwrap().success());
@@ -132,16 +129,10 @@ fn an_edited_drop_in_loses_the_line_with_the_wrapper() {
     let outcome = uninstall(&options).unwrap();
     let lines = lines(&outcome);
     assert_eq!((outcome.exit_code(), lines.len()), (65, 1), "{lines:?}");
-    assert!(
-        lines[0].contains("its line with the wrapper goes"),
-        "{lines:?}"
-    );
+    assert!(lines[0].contains("its line with the wrapper goes"), "{lines:?}");
     assert_eq!(machine.files(), [DROP_INS[0], MANIFEST]);
     let left = machine.read(DROP_INS[0]);
-    assert!(
-        left.ends_with(&format!("[hypervisor.qemu]\n{theirs}")),
-        "{left}"
-    );
+    assert!(left.ends_with(&format!("[hypervisor.qemu]\n{theirs}")), "{left}");
     assert!(!left.contains("path"), "{left}");
     // The rest is told as long as it has this name.
     let before = machine.state();
@@ -202,10 +193,7 @@ fn an_agent_that_removes_tells_what_is_left_until_it_is_gone() {
         log.contains("everything is as it should be")
     });
     assert_eq!(code, Some(0), "{log}");
-    assert!(
-        log.ends_with("asked to end; nothing that was installed is left\n"),
-        "{log}"
-    );
+    assert!(log.ends_with("asked to end; nothing that was installed is left\n"), "{log}");
     assert!(!machine.host("opt/kata-configdev").exists());
 }
 

@@ -82,8 +82,7 @@ fn answers_are_renewed_before_they_expire() {
     // Nobody touches anything.
     node.mount_document(&document("two"));
     wait_until("the document", || {
-        node.disk("box")
-            .is_some_and(|text| text.starts_with(&document("two")))
+        node.disk("box").is_some_and(|text| text.starts_with(&document("two")))
     });
     wait_until("a newer token", || token(&node) > Some(first));
     assert!(node.disk("box").unwrap().starts_with(&document("two")));
@@ -96,10 +95,7 @@ fn answers_are_renewed_before_they_expire() {
     let metrics = get(agent.address("/metrics"), "/metrics");
     let label = "{set=\"default\",provider=\"ecr\"} ";
     for name in ["provider_answers_total", "provider_failures_total"] {
-        assert!(
-            metrics.contains(&format!("kata_configdev_{name}{label}")),
-            "{metrics}"
-        );
+        assert!(metrics.contains(&format!("kata_configdev_{name}{label}")), "{metrics}");
     }
     assert!(!agent.log().contains("token-") && !metrics.contains("token-"));
     let line = "kata_configdev_sandboxes{set=\"default\",document=\"unseen\"} 1\n";
@@ -165,9 +161,7 @@ fn a_refusal_ends_with_the_secret_whatever_plugins_do() {
     // the configuration wants it, so it must not look like what an alert is for.
     node.mount_document(&document("two"));
     wait_until("the warning", || {
-        agent
-            .log()
-            .contains("set default: living sandboxes keep what their disks hold")
+        agent.log().contains("set default: living sandboxes keep what their disks hold")
     });
     assert_eq!(node.disk("box"), Some(document("one")));
     let line = "kata_configdev_sandboxes{set=\"default\",document=\"kept\"} 1\n";

@@ -43,9 +43,8 @@ impl Small {
     /// Leaves no byte free until [`Small::empty`].
     fn fill(&self) {
         let mut file = File::create(self.0.join("filler")).unwrap();
-        let error = std::iter::repeat_with(|| file.write_all(&[0; 4096]))
-            .find_map(Result::err)
-            .unwrap();
+        let error =
+            std::iter::repeat_with(|| file.write_all(&[0; 4096])).find_map(Result::err).unwrap();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
     }
 
@@ -70,22 +69,11 @@ struct Living {
 impl Living {
     fn start(run: &Path, id: &str, document: &Path, text: &[u8]) -> Self {
         let id = SandboxId::parse(id).unwrap();
-        let record = Record {
-            document: Some(document.into()),
-            held: true,
-            ..Record::default()
-        };
+        let record = Record { document: Some(document.into()), held: true, ..Record::default() };
         let hold = record::put(run, &id, &record).unwrap();
-        let image = pad(
-            encode(Magic::IMAGEPULLER, text).unwrap(),
-            DEFAULT_CAPACITY_BYTES,
-        );
+        let image = pad(encode(Magic::IMAGEPULLER, text).unwrap(), DEFAULT_CAPACITY_BYTES);
         let path = shared_image::put(run, &id, Magic::IMAGEPULLER, &image).unwrap();
-        Self {
-            id,
-            _hold: hold,
-            image: File::open(path).unwrap(),
-        }
+        Self { id, _hold: hold, image: File::open(path).unwrap() }
     }
 
     /// What a guest reads now; `None` where it refuses the disk and reads again.
@@ -100,18 +88,12 @@ impl Living {
 /// The document of a rotation, of a length of its own.
 fn rotated(number: usize) -> String {
     let length = fastrand::usize(0..40_000);
-    format!(
-        "{}# {}\n",
-        document(&format!("r{number}")),
-        "x".repeat(length)
-    )
+    format!("{}# {}\n", document(&format!("r{number}")), "x".repeat(length))
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(directory).unwrap().flatten();
-    entries
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect()
+    entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
 fn descriptors(agent: &Agent) -> usize {
@@ -134,21 +116,13 @@ fn privileged_no_sandbox_has_half_a_document_and_nothing_is_left() {
     let mut text = rotated(0);
     node.mount_document(&text);
     let start = |number: usize, text: &str| {
-        Living::start(
-            &run.0,
-            &format!("box-{number}"),
-            &installed,
-            text.as_bytes(),
-        )
+        Living::start(&run.0, &format!("box-{number}"), &installed, text.as_bytes())
     };
     let known = Mutex::new(BTreeSet::from([text.clone().into_bytes()]));
     let living: Mutex<Vec<Living>> =
         Mutex::new((0..SANDBOXES).map(|number| start(number, &text)).collect());
-    let (ended, whole, refused) = (
-        AtomicBool::new(false),
-        AtomicUsize::new(0),
-        AtomicUsize::new(0),
-    );
+    let (ended, whole, refused) =
+        (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     let agent = scope(|scope| {
         // The guests: whatever happens, they read a document as a whole, or none.
         scope.spawn(|| {
@@ -201,9 +175,7 @@ fn privileged_no_sandbox_has_half_a_document_and_nothing_is_left() {
         node.mount_document(&text);
         wait_until("the last document everywhere", || {
             let living = living.lock().unwrap();
-            living
-                .iter()
-                .all(|one| one.read().as_deref() == Some(text.as_bytes()))
+            living.iter().all(|one| one.read().as_deref() == Some(text.as_bytes()))
         });
         ended.store(true, Ordering::SeqCst);
         agent
@@ -217,20 +189,12 @@ fn privileged_no_sandbox_has_half_a_document_and_nothing_is_left() {
     wait_until("the sweep", || names(&sandboxes) == ids);
     for id in &ids {
         let files = names(&sandboxes.join(id));
-        assert_eq!(
-            files,
-            ["imagepuller.img", "imagepuller.json"]
-                .map(String::from)
-                .into()
-        );
+        assert_eq!(files, ["imagepuller.img", "imagepuller.json"].map(String::from).into());
     }
     let beside = names(installed.parent().unwrap());
     assert_eq!(beside, ["imagepuller.toml".to_owned()].into());
     let of_kata = names(&node.path("kata/qemu-snp"));
-    assert!(
-        of_kata.iter().all(|name| !name.starts_with('.')),
-        "{of_kata:?}"
-    );
+    assert!(of_kata.iter().all(|name| !name.starts_with('.')), "{of_kata:?}");
 
     // After the first of these passes it has all that it ever has.
     let mut before = None;
@@ -238,9 +202,7 @@ fn privileged_no_sandbox_has_half_a_document_and_nothing_is_left() {
         text = rotated(number);
         node.mount_document(&text);
         wait_until("the document", || {
-            living
-                .iter()
-                .all(|one| one.read().as_deref() == Some(text.as_bytes()))
+            living.iter().all(|one| one.read().as_deref() == Some(text.as_bytes()))
         });
         wait_until("readiness", || node.probe("ready").0);
         let now = before.get_or_insert_with(|| descriptors(&agent)).to_owned();

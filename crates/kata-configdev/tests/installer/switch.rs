@@ -36,9 +36,7 @@ fn a_switch_thrown_on_the_node_is_told() {
     // Another pass says no more: a file of Kata's directory that changes nothing.
     let passes = || {
         let metrics = get(agent.address("/metrics"), "/metrics");
-        let (_, count) = metrics
-            .split_once("\nkata_configdev_passes_total ")
-            .unwrap();
+        let (_, count) = metrics.split_once("\nkata_configdev_passes_total ").unwrap();
         count.lines().next().unwrap().parse::<u64>().unwrap()
     };
     let before = passes();
@@ -56,10 +54,7 @@ fn a_switch_thrown_on_the_node_is_told() {
     let told = format!("{TOLD}{}:1)", file.display());
     wait_until("the warning", || agent.log().contains(&told));
     let (ready, why) = node.probe("ready");
-    assert!(
-        !ready && why.contains("somebody else wrote or changed"),
-        "{why}"
-    );
+    assert!(!ready && why.contains("somebody else wrote or changed"), "{why}");
 }
 
 /// Nothing on the node is off where the settings could not be written, and the metric said so.
@@ -79,8 +74,5 @@ fn a_set_is_not_off_as_long_as_nothing_on_the_node_is() {
     wait_until("the reason", || agent.log().contains(told));
     fs::write(&main, text).unwrap();
     wait_for_switch(&agent, 0);
-    assert!(
-        !agent.log().contains(TOLD),
-        "it is off by its configuration"
-    );
+    assert!(!agent.log().contains(TOLD), "it is off by its configuration");
 }

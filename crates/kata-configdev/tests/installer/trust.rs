@@ -125,11 +125,7 @@ fn what_is_listed_where_no_installer_puts_it_is_named_and_stays() {
         ("etc/default/imagepuller.toml", "document", vec![]),
         ("etc/default/etc/host-config/disk-78", "disk", vec![]),
         ("opt/kata-configdev/imagepuller.toml", "document", vec![]),
-        (
-            "opt/kata-configdev/default/etc/host-config/x/y.toml",
-            "document",
-            vec![],
-        ),
+        ("opt/kata-configdev/default/etc/host-config/x/y.toml", "document", vec![]),
         (VICTIM, "wrapper", vec![]),
         (VICTIM, "program", vec![]),
         (VICTIM, "settings", vec![]),
@@ -142,10 +138,7 @@ fn what_is_listed_where_no_installer_puts_it_is_named_and_stays() {
             let victim = machine.host(path);
             fs::create_dir_all(victim.parent().unwrap()).unwrap();
             fs::copy(machine.host(VICTIM), &victim).unwrap();
-            add(
-                &machine,
-                json!({"path": format!("/{path}"), "sha256": digests, "kind": kind}),
-            );
+            add(&machine, json!({"path": format!("/{path}"), "sha256": digests, "kind": kind}));
             let (code, log) = run(program(&machine, command));
             let said = format!("failed to remove /{path}");
             assert!(!log.contains(" everything is as it should be"), "{log}");

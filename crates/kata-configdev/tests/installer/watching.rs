@@ -26,9 +26,7 @@ fn every_change_is_picked_up() {
                 RESCAN
             })
         });
-        wait_until("the first pass", || {
-            machine.host(DROP_INS[1]).exists() && ready()
-        });
+        wait_until("the first pass", || machine.host(DROP_INS[1]).exists() && ready());
         // The mount point itself appears, then what is in it changes.
         for name in ["one", "two", "three"] {
             machine.mount_document(&document(name));
@@ -48,10 +46,7 @@ fn every_change_is_picked_up() {
         stop.write_all(b"x").unwrap();
         watching.join().unwrap().unwrap();
     });
-    assert!(
-        machine.host(DROP_INS[0]).exists(),
-        "an end is no uninstallation"
-    );
+    assert!(machine.host(DROP_INS[0]).exists(), "an end is no uninstallation");
 }
 
 #[test]

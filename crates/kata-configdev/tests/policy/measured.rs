@@ -68,22 +68,11 @@ fn check_says_what_it_cannot_see() {
         let path = folder.file("measured.toml", text);
         let checked = run(&["check", "--strict", "--measured", &path]);
         checked.ends(0);
-        checked.prints(&[
-            "measured.toml:2: note: image-policy.",
-            note,
-            ": valid, 0 registries\n",
-        ]);
+        checked.prints(&["measured.toml:2: note: image-policy.", note, ": valid, 0 registries\n"]);
         let json = run(&["check", "--json", "--measured", &path]).json();
         assert_eq!(json["notes"].as_array().unwrap().len(), 1);
         let config = folder.file("host.toml", "");
-        let explained = run(&[
-            "explain",
-            "--config",
-            &config,
-            "--measured",
-            &path,
-            "r.corp/app:1",
-        ]);
+        let explained = run(&["explain", "--config", &config, "--measured", &path, "r.corp/app:1"]);
         explained.ends(0);
         explained.prints(&["policy      ", note]);
     }
@@ -108,24 +97,15 @@ fn explain_says_which_scope_decides() {
     text.ends(0);
     text.prints(&[asks]);
     let json = json.json();
-    assert_eq!(
-        json["image_policy"]["scopes"][0]["scope"],
-        "scope \"registry.corp/team\""
-    );
+    assert_eq!(json["image_policy"]["scopes"][0]["scope"], "scope \"registry.corp/team\"");
     assert!(json["image_policy"]["tag_allowed"].is_null());
 
     let (text, json) = explain("registry.corp/team/app:1.0");
     text.ends(0);
-    text.prints(&[
-        "tag \"1.0\", which [image-policy] lets the guest resolve\n",
-        asks,
-    ]);
+    text.prints(&["tag \"1.0\", which [image-policy] lets the guest resolve\n", asks]);
     assert_eq!(json.json()["image_policy"]["tag_allowed"], true);
     for (image, why) in [
-        (
-            "registry.corp/team/app:1.1",
-            "allow-tags of [image-policy] has no scope",
-        ),
+        ("registry.corp/team/app:1.1", "allow-tags of [image-policy] has no scope"),
         (
             "registry.corp/free/app:1",
             "says which content a tag may have; write the scope of the digest, and name it, pin",
@@ -133,11 +113,7 @@ fn explain_says_which_scope_decides() {
     ] {
         let (text, json) = explain(image);
         text.ends(0);
-        text.prints(&[
-            "the guest pulls by digest only\n",
-            "tag         the tag of ",
-            why,
-        ]);
+        text.prints(&["the guest pulls by digest only\n", "tag         the tag of ", why]);
         assert_eq!(json.json()["image_policy"]["tag_allowed"], false);
     }
     // What no signature changes is refused.
@@ -154,15 +130,8 @@ fn explain_says_which_scope_decides() {
         assert!(json.json()["refused"].as_str().unwrap().contains(why));
     }
     let wrong = folder.file("measured.toml", TEXT.replace("keyPath", "keyPaht"));
-    run(&[
-        "explain",
-        "--config",
-        &config,
-        "--measured",
-        &wrong,
-        "busybox",
-    ])
-    .fails(65, &["image-policy.text: the policy is not valid"]);
+    run(&["explain", "--config", &config, "--measured", &wrong, "busybox"])
+        .fails(65, &["image-policy.text: the policy is not valid"]);
 }
 
 /// As the guest does, `explain` lets the scope of a tag speak for the digest that the owner gives
@@ -184,10 +153,7 @@ fn explain_goes_by_the_pin_of_a_tag() {
         (format!("r.corp/app:1@sha256:{a}"), None),
         (format!("r.corp/app@sha256:{a}"), Some("rejects it")),
         (format!("r.corp/app:2@sha256:{a}"), Some("rejects it")),
-        (
-            format!("r.corp/app:1@sha256:{b}"),
-            Some("pins r.corp/app:1"),
-        ),
+        (format!("r.corp/app:1@sha256:{b}"), Some("pins r.corp/app:1")),
         ("r.corp/tool:1".to_owned(), Some("rejects it")),
     ] {
         let arguments = ["--config", &config, "--measured", &measured, &image];
@@ -227,16 +193,8 @@ fn inspect_looks_for_the_policy_in_initdata() {
     inspect("", "").ends(0);
     let outcome = "its image policy is not valid, every pull of the guest will fail\n";
     for (document, more, problem) in [
-        (
-            document,
-            "",
-            "[data] has no key \"policy.json\", so every pull fails",
-        ),
-        (
-            document,
-            &policy.replace("default", "standard"),
-            "the policy is not valid: ",
-        ),
+        (document, "", "[data] has no key \"policy.json\", so every pull fails"),
+        (document, &policy.replace("default", "standard"), "the policy is not valid: "),
         // Confidential Containers want "transports".
         (
             "[image-policy]\nfile = \"policy.json\"\ndialect = \"coco\"\nrefuse = [\"0\"]\n",
@@ -260,29 +218,12 @@ fn import_checks_the_policy_of_cdh_toml() {
     let policy = r#"{"default": [{"type": "reject"}], "transports": {}}"#;
     let good = import("image_security_policy", policy);
     good.ends(0);
-    assert_eq!(
-        good.stdout,
-        format!("[image-policy]\ndialect = \"coco\"\ntext = '{policy}'\n")
-    );
-    let by_reference = import(
-        "image_security_policy_uri",
-        "kbs:///default/security-policy/test",
-    );
+    assert_eq!(good.stdout, format!("[image-policy]\ndialect = \"coco\"\ntext = '{policy}'\n"));
+    let by_reference = import("image_security_policy_uri", "kbs:///default/security-policy/test");
     by_reference.ends(0);
     by_reference.prints(&["uri = \"kbs:///default/security-policy/test\"\n"]);
-    import(
-        "image_security_policy",
-        &policy.replace("reject", "rejects"),
-    )
-    .fails(
-        65,
-        &[
-            "image.image_security_policy",
-            "the policy is not valid: default[0]",
-        ],
-    );
-    import("image_security_policy_uri", "file:///etc/policy.json").fails(
-        65,
-        &["image.image_security_policy_uri: line 2: the document has a policy by"],
-    );
+    import("image_security_policy", &policy.replace("reject", "rejects"))
+        .fails(65, &["image.image_security_policy", "the policy is not valid: default[0]"]);
+    import("image_security_policy_uri", "file:///etc/policy.json")
+        .fails(65, &["image.image_security_policy_uri: line 2: the document has a policy by"]);
 }

@@ -52,33 +52,18 @@ impl Hub {
         let image = address(own);
         let target = (address(other), is_plain(other));
         let mut rules = Vec::new();
-        let rule = Rule {
-            prefix: image.clone(),
-            ..Rule::default()
-        };
+        let rule = Rule { prefix: image.clone(), ..Rule::default() };
         match rng.u8(..8) {
-            0 => rules.push(Rule {
-                blocked: true,
-                ..rule
-            }),
+            0 => rules.push(Rule { blocked: true, ..rule }),
             1 => rules.push(Rule {
                 prefix: "*.corp".into(),
                 blocked: true,
                 location: Some(target),
                 ..rule
             }),
-            2 => rules.push(Rule {
-                location: Some((image.clone(), is_plain(own))),
-                ..rule
-            }),
-            3 if target.0 != image => rules.push(Rule {
-                location: Some(target),
-                ..rule
-            }),
-            4 | 5 if target.0 != image => rules.push(Rule {
-                mirror: Some(target),
-                ..rule
-            }),
+            2 => rules.push(Rule { location: Some((image.clone(), is_plain(own))), ..rule }),
+            3 if target.0 != image => rules.push(Rule { location: Some(target), ..rule }),
+            4 | 5 if target.0 != image => rules.push(Rule { mirror: Some(target), ..rule }),
             6 if target.0 != image => rules.push(Rule {
                 mirror: Some(target),
                 location: Some((image.clone(), is_plain(own))),
@@ -86,13 +71,7 @@ impl Hub {
             }),
             _ => {}
         }
-        let excepted = [
-            ".team.corp",
-            "team.corp",
-            "b.team.corp",
-            "x.corp, .corp",
-            "127.0.0.0/8",
-        ];
+        let excepted = [".team.corp", "team.corp", "b.team.corp", "x.corp, .corp", "127.0.0.0/8"];
         Self {
             image,
             credentials: [None, Some("test"), Some("some")][rng.usize(..3)],
@@ -113,39 +92,16 @@ impl Hub {
             let uri = format!("kbs:///default/credential/{name}");
             writeln!(text, "authenticated_registry_credentials_uri = '{uri}'").unwrap();
         }
-        let roots = self
-            .roots
-            .iter()
-            .map(|index| world.authorities[*index].certificate());
+        let roots = self.roots.iter().map(|index| world.authorities[*index].certificate());
         let roots: Vec<_> = roots.map(|root| format!("'''\n{root}'''")).collect();
         writeln!(text, "extra_root_certificates = [{}]", roots.join(",")).unwrap();
         if let Some((https, http, excepted)) = self.proxies {
             let proxy = |port| format!("'http://127.0.0.1:{port}'");
-            writeln!(
-                text,
-                "[image.image_pull_proxy]\nhttps_proxy = {}",
-                proxy(https)
-            )
-            .unwrap();
-            writeln!(
-                text,
-                "http_proxy = {}\nno_proxy = '{excepted}'",
-                proxy(http)
-            )
-            .unwrap();
+            writeln!(text, "[image.image_pull_proxy]\nhttps_proxy = {}", proxy(https)).unwrap();
+            writeln!(text, "http_proxy = {}\nno_proxy = '{excepted}'", proxy(http)).unwrap();
         }
-        for Rule {
-            prefix,
-            blocked,
-            location,
-            mirror,
-        } in &self.rules
-        {
-            writeln!(
-                text,
-                "[[image.registry_config.registry]]\nprefix = '{prefix}'"
-            )
-            .unwrap();
+        for Rule { prefix, blocked, location, mirror } in &self.rules {
+            writeln!(text, "[[image.registry_config.registry]]\nprefix = '{prefix}'").unwrap();
             if let Some((location, insecure)) = location {
                 writeln!(text, "location = '{location}'\ninsecure = {insecure}").unwrap();
             }
@@ -178,10 +134,7 @@ impl Hub {
     /// one, over plain HTTP with credentials that are fetched.
     fn is_refused(&self) -> bool {
         let is_elsewhere = |rule: &&Rule| {
-            let location = rule
-                .location
-                .as_ref()
-                .is_some_and(|(host, _)| *host != self.image);
+            let location = rule.location.as_ref().is_some_and(|(host, _)| *host != self.image);
             !rule.blocked && (location || rule.mirror.is_some())
         };
         let is_plain = |rule: &Rule| {
@@ -194,19 +147,14 @@ impl Hub {
     /// Whom the hub asks at a place; nobody where the connection fails.
     fn visit(&self, (host, is_plain): &(String, bool), world: &World) -> Option<Visit> {
         let (name, port) = host.split_once(':').unwrap();
-        let server = world
-            .servers
-            .iter()
-            .position(|place| place.port.to_string() == port)?;
+        let server = world.servers.iter().position(|place| place.port.to_string() == port)?;
         let is_trusted = match world.servers[server].authority {
             Some(authority) => !is_plain && self.roots.contains(&authority),
             None => *is_plain,
         };
         let is_loopback = !name.ends_with("corp");
         let proxy = self.proxies.filter(|(.., excepted)| {
-            let mut items = excepted
-                .split(',')
-                .map(|item| item.trim().trim_start_matches('.'));
+            let mut items = excepted.split(',').map(|item| item.trim().trim_start_matches('.'));
             !items.any(|item| name == item || name.ends_with(&format!(".{item}")))
         });
         let proxy = proxy.filter(|_| !is_loopback);
@@ -225,10 +173,7 @@ impl Hub {
             namespace: None,
             proxy,
             client: None,
-            who: (is_named && !is_plain)
-                .then(|| fetched_user(host))
-                .into_iter()
-                .collect(),
+            who: (is_named && !is_plain).then(|| fetched_user(host)).into_iter().collect(),
         })
     }
 }
@@ -250,47 +195,25 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
         let documents = Documents {
             configuration: none.clone(),
             measured: Some(world.folder.path().join("absent")),
-            hub: Some(HubConfiguration {
-                file: file.clone(),
-                parameters: none.clone(),
-            }),
+            hub: Some(HubConfiguration { file: file.clone(), parameters: none.clone() }),
             any_address: true,
             ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);
         let imported = run(&["import", "cdh", "--allow-empty", file.to_str().unwrap()]);
         if hub.is_refused() {
-            assert!(
-                asked.is_empty() && error.contains("over plain HTTP"),
-                "{hub:?} {error}"
-            );
-            assert_eq!(
-                (imported.code, imported.stdout.as_str()),
-                (65, ""),
-                "{hub:?}"
-            );
+            assert!(asked.is_empty() && error.contains("over plain HTTP"), "{hub:?} {error}");
+            assert_eq!((imported.code, imported.stdout.as_str()), (65, ""), "{hub:?}");
             refused += 1;
             continue;
         }
         let places = hub.places();
-        let expected: Vec<_> = places
-            .iter()
-            .filter_map(|it| hub.visit(it, &world))
-            .collect();
+        let expected: Vec<_> = places.iter().filter_map(|it| hub.visit(it, &world)).collect();
         let without_namespace = |visits: Vec<Visit>| -> Vec<Visit> {
             let visits = visits.into_iter();
-            visits
-                .map(|visit| Visit {
-                    namespace: None,
-                    ..visit
-                })
-                .collect()
+            visits.map(|visit| Visit { namespace: None, ..visit }).collect()
         };
-        assert_eq!(
-            without_namespace(asked),
-            expected,
-            "seed {seed} {hub:?} {error}"
-        );
+        assert_eq!(without_namespace(asked), expected, "seed {seed} {hub:?} {error}");
         // What `import cdh` prints means the same.
         let documents = Documents {
             configuration: none.clone(),
@@ -299,20 +222,10 @@ fn the_hubs_configuration_asks_whom_the_hub_asks() {
             ..Documents::default()
         };
         let (asked, error) = world.pull_by(documents, &image);
-        assert_eq!(
-            without_namespace(asked),
-            expected,
-            "imported, {hub:?} {error}"
-        );
+        assert_eq!(without_namespace(asked), expected, "imported, {hub:?} {error}");
         assert_eq!(imported.code, 0);
-        named += expected
-            .iter()
-            .filter(|visit| !visit.who.is_empty())
-            .count();
-        proxied += expected
-            .iter()
-            .filter(|visit| visit.proxy.is_some())
-            .count();
+        named += expected.iter().filter(|visit| !visit.who.is_empty()).count();
+        proxied += expected.iter().filter(|visit| visit.proxy.is_some()).count();
         plain += expected.iter().filter(|visit| !visit.is_tls).count();
         second += usize::from(expected.len() > 1);
     }

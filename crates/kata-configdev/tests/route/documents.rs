@@ -43,12 +43,7 @@ impl fmt::Display for Case {
             lines.collect::<Vec<_>>().join("\n")
         };
         let [host, owner] = [&self.configuration, &self.measured];
-        write!(
-            f,
-            "# host\n{}\n# owner\n{}",
-            without_roots(&host.text),
-            without_roots(&owner.text)
-        )
+        write!(f, "# host\n{}\n# owner\n{}", without_roots(&host.text), without_roots(&owner.text))
     }
 }
 
@@ -61,11 +56,7 @@ impl Case {
             0..2 => document(&mut rng, world, &image, true),
             _ => Text::default(),
         };
-        Self {
-            configuration,
-            measured,
-            image,
-        }
+        Self { configuration, measured, image }
     }
 
     /// What the entry's author knows; the owner writes names in another way.
@@ -96,13 +87,7 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
                 writeln!(made.text, "{variable} = \"http://127.0.0.1:{port}\"").unwrap();
             }
         }
-        let excepted = [
-            "",
-            ".team.corp",
-            "b.team.corp",
-            "x.corp,a.corp:1",
-            "127.0.0.0/8",
-        ];
+        let excepted = ["", ".team.corp", "b.team.corp", "x.corp,a.corp:1", "127.0.0.0/8"];
         let excepted = excepted[rng.usize(..excepted.len())];
         writeln!(made.text, "NO_PROXY = \"{excepted}\"").unwrap();
     }
@@ -142,10 +127,7 @@ fn document(rng: &mut Rng, world: &World, image: &str, is_measured: bool) -> Tex
         if rng.u8(..10) < odds {
             writeln!(made.text, "[registries.\"{name}\"]").unwrap();
             let who = credentials(rng, is_measured, &mut made.text).0;
-            let secret = Secret {
-                who,
-                ..Secret::default()
-            };
+            let secret = Secret { who, ..Secret::default() };
             made.secrets.insert(name, secret);
         }
     }
@@ -183,10 +165,7 @@ fn user(rng: &mut Rng) -> String {
 
 fn account(kind: u8, user: &str) -> Vec<String> {
     match kind {
-        0..=3 => vec![
-            format!("username = \"{user}\""),
-            "password = \"x\"".to_owned(),
-        ],
+        0..=3 => vec![format!("username = \"{user}\""), "password = \"x\"".to_owned()],
         4..=5 => vec![format!("registrytoken = \"{user}\"")],
         _ => vec![format!("identitytoken = \"{user}\"")],
     }
@@ -228,9 +207,7 @@ fn entry(
         writeln!(text, "ca-certs-uri = \"kbs:///default/ca/test\"").unwrap();
     }
     if let Some(roots) = &roots {
-        let certificates = roots
-            .iter()
-            .map(|index| world.authorities[*index].certificate());
+        let certificates = roots.iter().map(|index| world.authorities[*index].certificate());
         let certificates = certificates.collect::<String>();
         writeln!(text, "ca-certs = \"\"\"\n{certificates}\"\"\"").unwrap();
     }
@@ -248,10 +225,7 @@ fn entry(
     let mirrors = mirrors.filter(|_| rng.bool());
     let mirror = mirrors.map(|[first, _]| first);
     let is_plain = |mirror: &str| {
-        let mut plain = world
-            .servers
-            .iter()
-            .filter(|place| place.authority.is_none());
+        let mut plain = world.servers.iter().filter(|place| place.authority.is_none());
         plain.any(|place| mirror.ends_with(&format!(":{}", place.port)))
     };
     let is_plain = mirror.is_some_and(is_plain) && rng.u8(..4) > 0;

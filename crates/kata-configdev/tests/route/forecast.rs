@@ -64,10 +64,7 @@ pub fn refused(json: &Value) -> Option<String> {
 pub fn visits(json: &Value, case: &Case, world: &World, seen: &mut Coverage) -> Vec<Visit> {
     let mut visits = Vec::new();
     let further = json["further_mirrors"].as_array();
-    let further = further
-        .into_iter()
-        .flatten()
-        .map(|source| ("mirror", source));
+    let further = further.into_iter().flatten().map(|source| ("mirror", source));
     let sources = [("mirror", &json["mirror"])].into_iter().chain(further);
     for (role, source) in sources.chain([("registry", &json["registry"])]) {
         if source["asked"] != true {
@@ -162,10 +159,7 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
         _ => access.who[..accounts].to_vec(),
     };
     let is_let_in = |who: &String| !who.starts_with(REFUSED);
-    let tried = who
-        .iter()
-        .position(is_let_in)
-        .map_or(who.len(), |at| at + 1);
+    let tried = who.iter().position(is_let_in).map_or(who.len(), |at| at + 1);
     let who = who[..tried].to_vec();
     let namespace = (role == "mirror").then(|| case.image.clone());
     // The host's goes the owner's way where the owner has none.
@@ -177,15 +171,8 @@ fn visit(source: &Value, role: &str, case: &Case, world: &World) -> Option<Visit
     Some(Visit {
         host: host.to_owned(),
         is_tls,
-        path: if path.is_empty() {
-            String::new()
-        } else {
-            format!("/{path}")
-        },
-        repository: source["repository"]
-            .as_str()
-            .unwrap_or("team/app")
-            .to_owned(),
+        path: if path.is_empty() { String::new() } else { format!("/{path}") },
+        repository: source["repository"].as_str().unwrap_or("team/app").to_owned(),
         namespace,
         proxy,
         client,

@@ -52,13 +52,7 @@ impl Visit {
     /// Whether it is of the same source, whoever asks.
     fn is_at_place_of(&self, other: &Self) -> bool {
         let place = |visit: &Self| {
-            let Self {
-                host,
-                path,
-                repository,
-                namespace,
-                ..
-            } = visit;
+            let Self { host, path, repository, namespace, .. } = visit;
             [host, path, repository, namespace.as_ref().unwrap_or(host)].map(Clone::clone)
         };
         place(self) == place(other)
@@ -74,15 +68,8 @@ pub enum Party {
 
 #[derive(Debug)]
 enum Event {
-    Asked {
-        is_tls: bool,
-        request: Request,
-    },
-    Passed {
-        proxy: u16,
-        is_tunnel: bool,
-        target: String,
-    },
+    Asked { is_tls: bool, request: Request },
+    Passed { proxy: u16, is_tunnel: bool, target: String },
 }
 
 type Log = Arc<Mutex<Vec<Event>>>;
@@ -128,11 +115,7 @@ impl World {
                 log.lock().unwrap().push(Event::Asked { is_tls, request });
                 answer
             });
-            Place {
-                port: server.port,
-                authority,
-                _server: server,
-            }
+            Place { port: server.port, authority, _server: server }
         });
         let listeners = [(), ()].map(|()| proxy(&log));
         let world = Self {
@@ -218,10 +201,7 @@ impl World {
             may_be_unpinned: false,
         };
         let output = self.folder.path().join("output");
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
         let error = chain(&pulled.expect_err("no server has the image"));
         (self.visits(), error)
@@ -252,11 +232,7 @@ impl World {
         let mut passed = None;
         for event in log.iter() {
             let (is_tls, request) = match event {
-                Event::Passed {
-                    proxy,
-                    is_tunnel,
-                    target,
-                } => {
+                Event::Passed { proxy, is_tunnel, target } => {
                     passed = Some((*proxy, (*is_tunnel, target.as_str())));
                     continue;
                 }
@@ -266,10 +242,7 @@ impl World {
             let here = (is_tls, request.header("host").unwrap_or_default());
             let way = passed.take().filter(|(_, there)| *there == here);
             let proxy = way.map(|(port, _)| port);
-            if let Some(visit) = visits
-                .last_mut()
-                .filter(|_| request.target.contains("/token"))
-            {
+            if let Some(visit) = visits.last_mut().filter(|_| request.target.contains("/token")) {
                 assert_eq!(visit.proxy, proxy, "the way to the token server");
                 assert_eq!(visit.client, self.client(request), "at the token server");
                 visit.who.extend(account(request));
@@ -278,16 +251,10 @@ impl World {
             let target = request.target.split("://").last().unwrap_or_default();
             let target = &target[target.find('/').unwrap_or_default()..];
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let namespace = query
-                .strip_prefix("ns=")
-                .map(|name| name.replace("%3A", ":"));
+            let namespace = query.strip_prefix("ns=").map(|name| name.replace("%3A", ":"));
             let (path, asked) = path.split_once("/v2/").unwrap_or((path, ""));
             let visit = Visit {
-                repository: asked
-                    .split("/manifests/")
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
+                repository: asked.split("/manifests/").next().unwrap_or_default().to_owned(),
                 host: request.header("host").unwrap_or_default().to_owned(),
                 is_tls,
                 path: path.to_owned(),
@@ -313,10 +280,7 @@ impl World {
                     }
                     last.who = who;
                 }
-                _ => visits.push(Visit {
-                    who: account(request).into_iter().collect(),
-                    ..visit
-                }),
+                _ => visits.push(Visit { who: account(request).into_iter().collect(), ..visit }),
             }
         }
         visits
@@ -368,11 +332,7 @@ fn proxy(log: &Log) -> Listener {
         let target = target.split('/').next().unwrap_or_default().to_owned();
         let port = target.rsplit(':').next().map(str::parse);
         let port: u16 = port.and_then(Result::ok).unwrap_or_default();
-        log.lock().unwrap().push(Event::Passed {
-            proxy,
-            is_tunnel,
-            target,
-        });
+        log.lock().unwrap().push(Event::Passed { proxy, is_tunnel, target });
         let Ok(mut server) = TcpStream::connect(("127.0.0.1", port)) else {
             return;
         };

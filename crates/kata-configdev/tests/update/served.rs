@@ -28,19 +28,8 @@ impl Served {
     fn start(folder: &Folder, name: &str, more: &[&str]) -> Self {
         let vmm = folder.path(name);
         let mut child = Command::new(env!("CARGO_BIN_EXE_kata-configdev"))
-            .args([
-                "attach",
-                "--sandbox-id",
-                "box-1",
-                "--transport",
-                "vhost-user",
-            ])
-            .args([
-                "--bundle",
-                &folder.text("bundle"),
-                "--settings",
-                &folder.text("settings.toml"),
-            ])
+            .args(["attach", "--sandbox-id", "box-1", "--transport", "vhost-user"])
+            .args(["--bundle", &folder.text("bundle"), "--settings", &folder.text("settings.toml")])
             .arg("--socket")
             .arg(&vmm)
             .args(more)
@@ -83,20 +72,10 @@ fn a_served_disk_is_updated_through_its_socket() {
     updated.succeeds();
     // Of the same bytes a file would have.
     let same = folder.path("same.img");
-    let packed = run(&[
-        "pack",
-        "--config",
-        &folder.text("new.toml"),
-        "--output",
-        same.to_str().unwrap(),
-    ]);
+    let packed =
+        run(&["pack", "--config", &folder.text("new.toml"), "--output", same.to_str().unwrap()]);
     packed.ends(0);
-    File::options()
-        .write(true)
-        .open(&same)
-        .unwrap()
-        .set_len(64 << 10)
-        .unwrap();
+    File::options().write(true).open(&same).unwrap().set_len(64 << 10).unwrap();
     assert_eq!(
         updated.json(),
         json!({
@@ -120,19 +99,12 @@ fn a_served_disk_is_updated_through_its_socket() {
     let second = Served::start(&folder, "second.sock", &[]);
     let (code, events) = second.ended();
     assert_eq!(code, Some(69));
-    assert!(
-        events.contains("another process serves this sandbox"),
-        "{events}"
-    );
+    assert!(events.contains("another process serves this sandbox"), "{events}");
     assert!(!folder.path("second.sock").exists());
 
     let (code, events) = served.ended();
     assert_eq!(code, Some(0), "{events}");
-    assert_eq!(
-        events.matches("the disk has new content").count(),
-        1,
-        "{events}"
-    );
+    assert_eq!(events.matches("the disk has new content").count(), 1, "{events}");
     let refused = update(&folder, &["--empty"]);
     refused.ends(69);
     refused.says(&["no process that serves one"]);
@@ -144,9 +116,7 @@ fn a_served_disk_is_updated_through_its_socket() {
     assert_eq!(update(&folder, &["--empty"]).code, 0);
     assert_eq!(next.ended().0, Some(0));
     let settings = folder.text("settings.toml");
-    let detached = run_line(&format!(
-        "detach --sandbox-id box-1 --settings {settings} --json"
-    ));
+    let detached = run_line(&format!("detach --sandbox-id box-1 --settings {settings} --json"));
     assert_eq!(detached.json()["removed"], true);
     assert!(!socket.parent().unwrap().exists());
 }
@@ -173,9 +143,7 @@ fn the_sockets_path_may_be_long() {
     std::fs::create_dir(&long).unwrap();
     let root = long.to_str().unwrap();
     let served = Served::start(&folder, "disk.sock", &["--run-root", root]);
-    let updated = run_line(&format!(
-        "update --sandbox-id box-1 --run-root {root} --empty"
-    ));
+    let updated = run_line(&format!("update --sandbox-id box-1 --run-root {root} --empty"));
     updated.ends(0);
     assert_eq!(served.ended().0, Some(0));
 }
@@ -230,11 +198,7 @@ impl Qemu {
             }
             sleep(Duration::from_millis(10));
         };
-        let mut qemu = Self {
-            child,
-            monitor,
-            output,
-        };
+        let mut qemu = Self { child, monitor, output };
         qemu.line();
         qemu.ask("qmp_capabilities", json!({}));
         qemu
@@ -250,10 +214,7 @@ impl Qemu {
         let request = json!({"execute": command, "arguments": arguments}).to_string();
         // In one write: QEMU obeys "quit" at its last brace, and there would be nobody to write a
         // line end to.
-        self.monitor
-            .get_mut()
-            .write_all(request.as_bytes())
-            .unwrap();
+        self.monitor.get_mut().write_all(request.as_bytes()).unwrap();
         loop {
             let answer = self.line();
             assert!(answer.get("error").is_none(), "{command}: {answer}");

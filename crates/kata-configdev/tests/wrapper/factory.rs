@@ -39,39 +39,14 @@ fn only_a_sandbox_gets_a_document_and_no_pod_loses_one_unheard() {
         ("go-template-clone", SILENT, NOTHING, UNHEARD),
         ("go-template-clone", SILENT, ALLOW, UNHEARD),
         ("go-template-clone", EMPTY, DOCUMENT, UNHEARD),
-        (
-            "go-template-clone",
-            SILENT,
-            DOCUMENT,
-            Err("the settings name a document"),
-        ),
-        (
-            "go-template-clone",
-            SILENT,
-            PROVIDERS,
-            Err("the settings ask credential providers"),
-        ),
-        (
-            "go-template-clone",
-            NAMES,
-            NOTHING,
-            Err("the annotation names a document"),
-        ),
-        (
-            "go-template-clone",
-            NAMES,
-            ALLOW,
-            Err("runtime class without VM templates"),
-        ),
+        ("go-template-clone", SILENT, DOCUMENT, Err("the settings name a document")),
+        ("go-template-clone", SILENT, PROVIDERS, Err("the settings ask credential providers")),
+        ("go-template-clone", NAMES, NOTHING, Err("the annotation names a document")),
+        ("go-template-clone", NAMES, ALLOW, Err("runtime class without VM templates")),
         ("go-template-clone", NO_SPEC, NOTHING, UNHEARD),
         ("go-template-clone", NO_SPEC, ALLOW, CACHE),
         ("go-template", NO_SPEC, DISKS, TEMPLATE),
-        (
-            "go-template-clone",
-            SILENT,
-            DISKS,
-            Err("the settings have [disks]"),
-        ),
+        ("go-template-clone", SILENT, DISKS, Err("the settings have [disks]")),
         ("go-vmcache", NO_SPEC, DISKS, CACHE),
         ("go-vmcache", NO_SPEC, NOTHING, UNHEARD),
         ("go-vmcache", NO_SPEC, DOCUMENT, CACHE),
@@ -107,11 +82,7 @@ fn only_a_sandbox_gets_a_document_and_no_pod_loses_one_unheard() {
             };
             let words = expected.unwrap_or_else(|words| words);
             assert!(stderr.contains(words), "{case}: {stderr}");
-            assert_eq!(
-                stderr.lines().count(),
-                usize::from(!words.is_empty()),
-                "{case}: {stderr}"
-            );
+            assert_eq!(stderr.lines().count(), usize::from(!words.is_empty()), "{case}: {stderr}");
             assert!(!stderr.contains(PASSWORD));
         }
     }

@@ -63,21 +63,18 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
     file.write_all(b"content of descriptor three").unwrap();
     file.seek(SeekFrom::Start(11)).unwrap();
 
-    let [direct, wrapped] = [
-        node.path("qemu"),
-        env!("CARGO_BIN_EXE_kata-configdev-qemu").into(),
-    ]
-    .map(|program| {
-        // A caller that blocks one signal and ignores another; env becomes the program.
-        let mut command = Command::new("env");
-        node.place(&mut command);
-        command
-            .args(["--block-signal=USR1", "--ignore-signal=USR2"])
-            .arg(program)
-            .args(sandbox_arguments());
-        hand_down(&mut command, &file);
-        Waiting::start(command)
-    });
+    let [direct, wrapped] = [node.path("qemu"), env!("CARGO_BIN_EXE_kata-configdev-qemu").into()]
+        .map(|program| {
+            // A caller that blocks one signal and ignores another; env becomes the program.
+            let mut command = Command::new("env");
+            node.place(&mut command);
+            command
+                .args(["--block-signal=USR1", "--ignore-signal=USR2"])
+                .arg(program)
+                .args(sandbox_arguments());
+            hand_down(&mut command, &file);
+            Waiting::start(command)
+        });
 
     // The process that was started is the one that runs QEMU now, in the same state as without the
     // wrapper.
@@ -91,10 +88,7 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
     let (theirs, ours) = arguments.split_at(sandbox_arguments().len());
     assert_eq!(theirs, direct.arguments());
     assert_eq!(theirs, sandbox_arguments());
-    let ours: Vec<&str> = ours
-        .iter()
-        .map(|argument| argument.to_str().unwrap())
-        .collect();
+    let ours: Vec<&str> = ours.iter().map(|argument| argument.to_str().unwrap()).collect();
     let descriptor: u32 = ours[1]
         .strip_prefix("fd=")
         .and_then(|rest| rest.strip_suffix(",set=1000000,opaque=imagepuller"))
@@ -121,24 +115,15 @@ fn qemu_gets_everything_the_wrapper_got_and_the_disk_last() {
     assert_eq!(descriptors, direct.descriptors());
     for number in [3, 4, 250] {
         assert_eq!(descriptors[&number].flags() & O_CLOEXEC, 0, "{number}");
-        assert!(
-            descriptors[&number].notes.contains("pos:\t11\n"),
-            "{number}"
-        );
+        assert!(descriptors[&number].notes.contains("pos:\t11\n"), "{number}");
     }
     let mut content = String::new();
-    File::open(wrapped.entry("fd/3"))
-        .unwrap()
-        .read_to_string(&mut content)
-        .unwrap();
+    File::open(wrapped.entry("fd/3")).unwrap().read_to_string(&mut content).unwrap();
     assert_eq!(content, "content of descriptor three");
 
     // The image: anonymous memory, read-only, sealed, byte for byte what the encoder makes of the
     // document.
-    assert!(
-        image.target.starts_with("/memfd:imagepuller (deleted)"),
-        "{image:?}"
-    );
+    assert!(image.target.starts_with("/memfd:imagepuller (deleted)"), "{image:?}");
     assert_eq!(image.flags() & (O_ACCMODE | O_CLOEXEC), 0, "{image:?}");
     let mut memory = File::open(wrapped.entry(&format!("fd/{descriptor}"))).unwrap();
     assert_eq!(
@@ -186,17 +171,8 @@ fn closed_standard_descriptors_lead_to_dev_null() {
         .output()
         .unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        stdout.starts_with("/dev/null\n/dev/null\n-name "),
-        "{stdout}"
-    );
-    let descriptor = stdout
-        .split_once("fd=")
-        .unwrap()
-        .1
-        .split_once(',')
-        .unwrap()
-        .0;
+    assert!(stdout.starts_with("/dev/null\n/dev/null\n-name "), "{stdout}");
+    let descriptor = stdout.split_once("fd=").unwrap().1.split_once(',').unwrap().0;
     assert!(descriptor.parse::<u32>().unwrap() > 2, "{stdout}");
 }
 
@@ -207,16 +183,10 @@ fn added(node: &Node, arguments: &[OsString]) -> Vec<OsString> {
     let waiting = Waiting::start(command);
     let found = waiting.arguments();
     let memory = |descriptor: &crate::wrapper::process::Descriptor| {
-        descriptor
-            .target
-            .starts_with("/memfd:imagepuller (deleted)")
+        descriptor.target.starts_with("/memfd:imagepuller (deleted)")
     };
     assert_eq!(
-        waiting
-            .descriptors()
-            .values()
-            .filter(|descriptor| memory(descriptor))
-            .count(),
+        waiting.descriptors().values().filter(|descriptor| memory(descriptor)).count(),
         (found.len() - arguments.len()) / 6,
         "a descriptor exactly where there are arguments for it"
     );
@@ -232,27 +202,20 @@ fn calls_that_get_no_disk_pass_untouched() {
     let sandbox = sandbox_arguments();
     assert_eq!(added(&node, &sandbox).len(), 6, "the twin with a disk");
 
-    let no_sandbox: Vec<OsString> = ["-name", "other", "-machine", "q35"]
-        .map(OsString::from)
-        .into();
+    let no_sandbox: Vec<OsString> =
+        ["-name", "other", "-machine", "q35"].map(OsString::from).into();
     assert!(added(&node, &no_sandbox).is_empty());
     let unknown_option: Vec<OsString> = vec!["-device".into(), "help".into()];
     assert!(added(&node, &unknown_option).is_empty());
 
     node.annotate("");
-    assert!(
-        added(&node, &sandbox).is_empty(),
-        "an empty annotation asks for no disk"
-    );
+    assert!(added(&node, &sandbox).is_empty(), "an empty annotation asks for no disk");
 }
 
 #[test]
 fn the_pod_chooses_among_what_the_node_allows() {
     let node = node();
-    node.write(
-        "allowed/pod.toml",
-        "[registries.\"pod.corp.\"]\nregistrytoken = \"pod-token\"\n",
-    );
+    node.write("allowed/pod.toml", "[registries.\"pod.corp.\"]\nregistrytoken = \"pod-token\"\n");
     node.annotate(node.path("allowed/pod.toml"));
     let mut command = node.wrapper();
     command.args(sandbox_arguments());
@@ -260,17 +223,10 @@ fn the_pod_chooses_among_what_the_node_allows() {
     let image = waiting
         .descriptors()
         .into_iter()
-        .find(|(_, descriptor)| {
-            descriptor
-                .target
-                .starts_with("/memfd:imagepuller (deleted)")
-        })
+        .find(|(_, descriptor)| descriptor.target.starts_with("/memfd:imagepuller (deleted)"))
         .unwrap();
     let file = File::open(waiting.entry(&format!("fd/{}", image.0))).unwrap();
     let decoded = config_image::decode(&file, Magic::IMAGEPULLER).unwrap();
-    assert_eq!(
-        *decoded.document,
-        std::fs::read(node.path("allowed/pod.toml")).unwrap()
-    );
+    assert_eq!(*decoded.document, std::fs::read(node.path("allowed/pod.toml")).unwrap());
     waiting.finish();
 }

@@ -20,9 +20,7 @@ fn node(settings: &str) -> Node {
     node.set_qemu(node.path("qemu"));
     std::fs::create_dir(node.path("run")).unwrap();
     let run = node.path("run");
-    node.add_settings(&format!(
-        "transport = \"file\"\nrun-root = {run:?}\n{settings}"
-    ));
+    node.add_settings(&format!("transport = \"file\"\nrun-root = {run:?}\n{settings}"));
     node
 }
 
@@ -65,11 +63,7 @@ fn a_sandbox_lives_as_long_as_its_hypervisor_and_no_longer() {
         let descriptors = waiting.descriptors().into_values();
         let locks: Vec<_> = descriptors.filter(|one| one.target == record).collect();
         assert_eq!(locks.len(), 1, "{locks:?}");
-        assert_eq!(
-            locks[0].flags() & 0o2_000_003,
-            0,
-            "read-only, kept: {locks:?}"
-        );
+        assert_eq!(locks[0].flags() & 0o2_000_003, 0, "read-only, kept: {locks:?}");
 
         if kill {
             waiting.child.kill().unwrap();
@@ -140,11 +134,6 @@ fn a_document_that_changes_meanwhile_is_read_again() {
     let found = decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
     let text = String::from_utf8(found.document.to_vec()).unwrap();
     assert!(text.contains("new.corp"), "{text}");
-    assert!(
-        record::read(&node.path("run"), &id())
-            .unwrap()
-            .unwrap()
-            .providers
-    );
+    assert!(record::read(&node.path("run"), &id()).unwrap().unwrap().providers);
     waiting.finish();
 }

@@ -56,10 +56,7 @@ impl Drop for Log {
 /// Lets QEMU take or give everything but the memory file, and waits for the end of it.
 fn migrate(qmp: &mut Qmp, command: &str, uri: String) {
     let capability = json!({"capability": "x-ignore-shared", "state": true});
-    qmp.ask(
-        "migrate-set-capabilities",
-        json!({"capabilities": [capability]}),
-    );
+    qmp.ask("migrate-set-capabilities", json!({"capabilities": [capability]}));
     qmp.ask(command, json!({"uri": uri}));
     let started = Instant::now();
     loop {
@@ -100,26 +97,15 @@ fn a_clone_runs_from_what_its_template_saved() {
     assert_eq!(qmp.ask("query-block", json!({})), json!([]));
     qmp.ask("stop", json!({}));
     let state = node.path("vms/template/state");
-    migrate(
-        &mut qmp,
-        "migrate",
-        format!("exec:cat >{}", state.display()),
-    );
+    migrate(&mut qmp, "migrate", format!("exec:cat >{}", state.display()));
     qmp.ask("quit", json!({}));
     assert!(template.wait_with_output().unwrap().status.success());
     let saved = state.metadata().unwrap().len();
-    assert!(
-        (1..MEMORY_BYTES).contains(&saved),
-        "{saved} bytes without the memory"
-    );
+    assert!((1..MEMORY_BYTES).contains(&saved), "{saved} bytes without the memory");
 
     let command = wrapper("go-template-clone");
     let (clone, mut qmp) = start(command, &node.path("clone.sock"));
-    migrate(
-        &mut qmp,
-        "migrate-incoming",
-        format!("exec:cat {}", state.display()),
-    );
+    migrate(&mut qmp, "migrate-incoming", format!("exec:cat {}", state.display()));
     qmp.ask("cont", json!({}));
     assert_eq!(qmp.ask("query-status", json!({}))["status"], "running");
     qmp.ask("quit", json!({}));

@@ -20,9 +20,7 @@ impl Node {
     /// A node whose QEMU is `qemu`, with the document [`Node::document`] and the allowed directory
     /// `allowed`.
     pub fn new(qemu: impl AsRef<Path>) -> Self {
-        let node = Self {
-            dir: tempfile::tempdir().unwrap(),
-        };
+        let node = Self { dir: tempfile::tempdir().unwrap() };
         for folder in ["bundle", "allowed", "forbidden"] {
             std::fs::create_dir(node.path(folder)).unwrap();
         }

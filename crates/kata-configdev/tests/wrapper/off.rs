@@ -23,17 +23,12 @@ fn start(node: &Node) -> Output {
 
 fn assert_off(node: &Node, place: &str) {
     let output = start(node);
-    let (stdout, stderr) = (
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    );
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{stderr}");
     assert_eq!(stdout, ARGUMENTS.join("\n") + "\n");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    let place = format!(
-        "turned off ({}: enabled = false)",
-        node.path(place).display()
-    );
+    let place = format!("turned off ({}: enabled = false)", node.path(place).display());
     assert!(
         stderr.contains("sandbox off: ")
             && stderr.contains(&place)
@@ -51,10 +46,7 @@ fn the_wrapper_becomes_qemu_with_untouched_arguments() {
     assert_off(&node, "settings.toml:4");
     // QEMU asked about itself says nothing more.
     let asked = node.wrapper().arg("--version").output().unwrap();
-    assert_eq!(
-        (&asked.stdout[..], &asked.stderr[..]),
-        (&b"--version\n"[..], &b""[..])
-    );
+    assert_eq!((&asked.stdout[..], &asked.stderr[..]), (&b"--version\n"[..], &b""[..]));
     // A later file turns it on again.
     node.write("config.d/50-on.toml", "enabled = true\n");
     assert!(String::from_utf8_lossy(&start(&node).stdout).contains("-blockdev"));
@@ -80,10 +72,7 @@ fn nothing_else_that_is_broken_is_in_the_way() {
         assert!(!start(&node).status.success());
         node.write("config.d/50-broken.toml", broken);
         std::os::unix::fs::symlink("nowhere", node.path("config.d/60-link.toml")).unwrap();
-        node.write(
-            "config.d/70-off.toml",
-            format!("\nenabled = false\n{broken}"),
-        );
+        node.write("config.d/70-off.toml", format!("\nenabled = false\n{broken}"));
         assert_off(&node, "config.d/70-off.toml:2");
     }
 }

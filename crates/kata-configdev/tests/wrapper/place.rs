@@ -29,10 +29,7 @@ fn added_to(mut command: Command, sandbox: &[&str]) -> usize {
     let (status, stderr) = waiting.finish();
     assert_eq!((status.code(), stderr.as_str()), (Some(7), ""));
     let (theirs, ours) = found.split_at(sandbox.len());
-    assert_eq!(
-        theirs,
-        sandbox.iter().map(OsString::from).collect::<Vec<_>>()
-    );
+    assert_eq!(theirs, sandbox.iter().map(OsString::from).collect::<Vec<_>>());
     ours.len()
 }
 
@@ -41,11 +38,7 @@ fn added_to(mut command: Command, sandbox: &[&str]) -> usize {
 #[test]
 fn the_wrapper_works_under_any_name() {
     let node = node();
-    symlink(
-        env!("CARGO_BIN_EXE_kata-configdev-qemu"),
-        node.path("bundle/link"),
-    )
-    .unwrap();
+    symlink(env!("CARGO_BIN_EXE_kata-configdev-qemu"), node.path("bundle/link")).unwrap();
     symlink("link", node.path("bundle/qemu-system-x86_64")).unwrap();
     for path in [node.path("bundle/qemu-system-x86_64"), "./link".into()] {
         let mut command = Command::new(path);
@@ -118,11 +111,7 @@ fn a_spec_is_found_through_links_and_only_in_the_bundle() {
     let mut inner = node.wrapper();
     inner.args(SANDBOX).current_dir(node.path("bundle/inner"));
     let status = inner.output().unwrap().status;
-    assert_eq!(
-        status.code(),
-        Some(65),
-        "a spec above the bundle is not the sandbox's"
-    );
+    assert_eq!(status.code(), Some(65), "a spec above the bundle is not the sandbox's");
     // Other annotations do not matter, whatever they say.
     node.write(
         "bundle/config.json",
@@ -141,11 +130,7 @@ fn a_refusal_names_the_sandbox() {
         ("sandbox-0123,debug-threads=on", "sandbox 0123: "),
         ("sandbox-a,,b,debug-threads=on", "sandbox a,b: "),
     ] {
-        let output = node
-            .wrapper()
-            .args(["-name", name, "-machine", "q35"])
-            .output()
-            .unwrap();
+        let output = node.wrapper().args(["-name", name, "-machine", "q35"]).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(
             stderr.starts_with(&format!("kata-configdev-qemu: {expected}failed to ")),

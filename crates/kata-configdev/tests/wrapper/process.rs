@@ -19,10 +19,7 @@ pub struct Descriptor {
 impl Descriptor {
     /// The flags of `open(2)`, close-on-exec among them.
     pub fn flags(&self) -> u32 {
-        let flags = self
-            .notes
-            .lines()
-            .find_map(|line| line.strip_prefix("flags:"));
+        let flags = self.notes.lines().find_map(|line| line.strip_prefix("flags:"));
         u32::from_str_radix(flags.unwrap().trim(), 8).unwrap()
     }
 }
@@ -46,17 +43,10 @@ impl Waiting {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         if line != "ready\n" {
             let mut stderr = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut stderr)
-                .unwrap();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
             panic!("the program did not start: {stderr}");
         }
         Self { child }
@@ -68,10 +58,7 @@ impl Waiting {
 
     /// The arguments behind the interpreter and the script's own name.
     pub fn arguments(&self) -> Vec<OsString> {
-        strings(&self.entry("cmdline"))
-            .into_iter()
-            .skip(2)
-            .collect()
+        strings(&self.entry("cmdline")).into_iter().skip(2).collect()
     }
 
     pub fn environment(&self) -> Vec<OsString> {
@@ -87,19 +74,14 @@ impl Waiting {
         let status = std::fs::read_to_string(self.entry("status")).unwrap();
         let lines = status.lines().filter(|line| line.starts_with("Sig"));
         // A count of queued signals is shared by the whole user.
-        lines
-            .filter(|line| !line.starts_with("SigQ"))
-            .map(String::from)
-            .collect()
+        lines.filter(|line| !line.starts_with("SigQ")).map(String::from).collect()
     }
 
     /// Whether `signal` is in the set that `/proc/PID/status` calls `set`.
     pub fn has_signal(&self, set: &str, signal: Signal) -> bool {
         let signals = self.signals();
-        let mask = signals
-            .iter()
-            .find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t"))
-            .unwrap();
+        let mask =
+            signals.iter().find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t")).unwrap();
         u64::from_str_radix(mask, 16).unwrap() & (1 << (signal.as_raw() - 1)) != 0
     }
 
@@ -130,8 +112,5 @@ impl Waiting {
 fn strings(path: &Path) -> Vec<OsString> {
     let bytes = std::fs::read(path).unwrap();
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
-    bytes
-        .split(|byte| *byte == 0)
-        .map(|string| OsString::from_vec(string.to_vec()))
-        .collect()
+    bytes.split(|byte| *byte == 0).map(|string| OsString::from_vec(string.to_vec())).collect()
 }

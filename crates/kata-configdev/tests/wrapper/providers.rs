@@ -64,10 +64,7 @@ impl Plugins {
     /// Writes configuration and settings.
     fn write(&self) {
         self.node.write("providers.yaml", &self.config);
-        let document = self
-            .document
-            .as_ref()
-            .map(|path| format!("document = {path:?}\n"));
+        let document = self.document.as_ref().map(|path| format!("document = {path:?}\n"));
         let settings = format!(
             "qemu = {:?}\n{}run-root = {:?}\n{}[credential-providers]\nconfig = {:?}\nbin-dir = \
             {:?}\n\
@@ -154,10 +151,7 @@ fn answers_go_below_the_document_and_nothing_is_said() {
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
     assert_eq!(user(&document, "reg.corp:5000").as_deref(), Some("two"));
     // The kubelet tries the others after a refusal.
-    let literals = document
-        .registries
-        .iter()
-        .filter(|(name, _)| name.is_literal());
+    let literals = document.registries.iter().filter(|(name, _)| name.is_literal());
     let further: Vec<_> = literals.map(|(_, entry)| entry.also.len()).collect();
     assert_eq!(further.iter().sum::<usize>(), 2, "{further:?}");
     // What the administrator wrote wins.
@@ -177,10 +171,7 @@ fn nobody_is_asked_for_a_node_without_a_document() {
     plugins.add("one", &first, &answer("Registry", "*.corp", "one"));
     let (document, stderr) = plugins.start();
     assert_eq!(stderr, "");
-    assert_eq!(
-        document.node_error.map(|reason| reason.to_document()),
-        Some(text.to_owned())
-    );
+    assert_eq!(document.node_error.map(|reason| reason.to_document()), Some(text.to_owned()));
     assert!(!asked.exists());
 }
 
@@ -207,10 +198,7 @@ fn added_credentials_that_are_given_away_are_told() {
         "credential providers: reg.corp:5000: it is among the registries of the settings, but no \
         usable plugin is for it",
     ] {
-        assert!(
-            lines.iter().any(|line| line.contains(words)),
-            "{words}: {stderr}"
-        );
+        assert!(lines.iter().any(|line| line.contains(words)), "{words}: {stderr}");
     }
     // And each says that the other's registry is none of its own.
     assert_eq!(stderr.matches("none of the keys").count(), 2, "{stderr}");
@@ -223,10 +211,7 @@ fn added_credentials_that_are_given_away_are_told() {
 #[test]
 fn what_an_added_entry_changes_is_told() {
     let mut plugins = Plugins::new();
-    plugins.node.write(
-        "document.toml",
-        "[registries.\"other.example\"]\nca-certs = \"none\"\n",
-    );
+    plugins.node.write("document.toml", "[registries.\"other.example\"]\nca-certs = \"none\"\n");
     plugins.add("one", "", &answer("Registry", "reg.corp", "one"));
     let (_, stderr) = plugins.start();
     assert!(
@@ -267,26 +252,14 @@ fn no_plugin_fails_or_delays_a_sandbox() {
     let mut plugins = Plugins::new();
     plugins.deadline = 15;
     let good = answer("Registry", "reg.corp", "good");
-    plugins.add(
-        "bad-exit",
-        "echo hunter2-plugin >&2",
-        &format!("{good}'; exit 3; echo '"),
-    );
+    plugins.add("bad-exit", "echo hunter2-plugin >&2", &format!("{good}'; exit 3; echo '"));
     plugins.add("bad-junk", "", SECRET);
     plugins.add("bad-key", "", &answer("Image", "other.corp", "x"));
     plugins.add("bad-path", "", &answer("Registry", "reg.corp/Team", "x"));
     plugins.add("path", "", &answer("Registry", "reg.corp/team", "team"));
-    plugins.add(
-        "bad-user",
-        "",
-        &answer("Registry", "reg.corp", "user:with:colon"),
-    );
+    plugins.add("bad-user", "", &answer("Registry", "reg.corp", "user:with:colon"));
     // Ignores what asks it to end; its child keeps the output open.
-    plugins.add(
-        "hangs",
-        "trap '' TERM INT HUP; sleep 3600 & sleep 3600",
-        &good,
-    );
+    plugins.add("hangs", "trap '' TERM INT HUP; sleep 3600 & sleep 3600", &good);
     plugins.add("missing", "", "");
     std::fs::remove_file(plugins.node.path("bin/missing")).unwrap();
     plugins.add("shared", "", &good);
@@ -341,19 +314,13 @@ fn a_plugin_that_hangs_delays_one_sandbox() {
 fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
     type Change<'a> = &'a dyn Fn(&mut Plugins);
     let cases: [(Change<'_>, &str); 6] = [
-        (
-            &|plugins| plugins.config = "hunter2-plugin: [".into(),
-            "providers.yaml: line 1",
-        ),
+        (&|plugins| plugins.config = "hunter2-plugin: [".into(), "providers.yaml: line 1"),
         (&|plugins| plugins.config.clear(), "providers.yaml: "),
         (
             &|plugins| std::fs::remove_dir_all(plugins.node.path("bin")).unwrap(),
             "bin: No such file",
         ),
-        (
-            &|plugins| plugins.node.set_mode("bin", 0o777),
-            "bin: its mode 0777",
-        ),
+        (&|plugins| plugins.node.set_mode("bin", 0o777), "bin: its mode 0777"),
         (
             &|plugins| {
                 plugins.config += "- name: token\n  matchImages: \
@@ -379,14 +346,8 @@ fn a_configuration_that_cannot_be_used_fails_no_sandbox() {
         plugins.add("one", "", &answer("Registry", "other.corp", "one"));
         change(&mut plugins);
         let (document, stderr) = plugins.start();
-        assert_eq!(
-            document.registries.len(),
-            1,
-            "as the administrator wrote it"
-        );
-        let others = stderr
-            .lines()
-            .filter(|line| !line.contains("none of the keys"));
+        assert_eq!(document.registries.len(), 1, "as the administrator wrote it");
+        let others = stderr.lines().filter(|line| !line.contains("none of the keys"));
         assert_eq!(others.count(), 1, "{stderr}");
         assert!(stderr.contains(words), "{words}: {stderr}");
     }
@@ -401,14 +362,7 @@ fn only_sandboxes_ask() {
     let run =
         |arguments: &[&str]| -> Output { plugins.node.wrapper().args(arguments).output().unwrap() };
     run(&["--version"]);
-    run(&[
-        "-name",
-        "sandbox-0123",
-        "-machine",
-        "q35",
-        "-incoming",
-        "defer",
-    ]);
+    run(&["-name", "sandbox-0123", "-machine", "q35", "-incoming", "defer"]);
     assert!(!mark.exists());
     run(&SANDBOX);
     assert!(mark.exists());
@@ -429,17 +383,8 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     plugins.run_root = run.path().into();
     let asked = plugins.node.path("asked");
     let count = format!("echo x >> {}", asked.display());
-    let times = || {
-        std::fs::read_to_string(&asked)
-            .unwrap_or_default()
-            .lines()
-            .count()
-    };
-    plugins.add(
-        "one",
-        &count,
-        &answer("Registry", "*.corp *.corp:5000", "one"),
-    );
+    let times = || std::fs::read_to_string(&asked).unwrap_or_default().lines().count();
+    plugins.add("one", &count, &answer("Registry", "*.corp *.corp:5000", "one"));
     // Three registries, one process each, but for the one that needs nobody.
     plugins.start();
     assert_eq!(times(), 2);
@@ -454,10 +399,8 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     plugins.start();
     assert_eq!(times(), 4);
     // Another program under the name is another plugin.
-    let text = format!(
-        "#!/bin/sh\n{count}\necho '{}'\n",
-        answer("Registry", "*.corp *.corp:5000", "new")
-    );
+    let text =
+        format!("#!/bin/sh\n{count}\necho '{}'\n", answer("Registry", "*.corp *.corp:5000", "new"));
     plugins.node.program("bin/one", "755", &text);
     let (document, _) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("new"));
@@ -475,10 +418,8 @@ fn an_answer_is_kept_in_memory_as_long_as_it_may_be() {
     let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     assert!(!is_in_memory(disk.path()), "build on a disk");
     plugins.run_root = disk.path().into();
-    let text = format!(
-        "#!/bin/sh\n{count}\necho '{}'\n",
-        answer("Registry", "*.corp *.corp:5000", "new")
-    );
+    let text =
+        format!("#!/bin/sh\n{count}\necho '{}'\n", answer("Registry", "*.corp *.corp:5000", "new"));
     plugins.node.program("bin/one", "755", &text);
     plugins.start();
     plugins.start();
@@ -501,10 +442,7 @@ fn plugins_get_no_descriptor_of_katas() {
     let mut command = plugins.node.wrapper();
     command.args(SANDBOX);
     let file = OwnedFd::from(File::open("/dev/zero").unwrap());
-    let mapping = FdMapping {
-        parent_fd: file,
-        child_fd: 250,
-    };
+    let mapping = FdMapping { parent_fd: file, child_fd: 250 };
     command.fd_mappings(vec![mapping]).unwrap();
     let waiting = Waiting::start(command);
     assert!(waiting.descriptors().contains_key(&250), "QEMU has it");
@@ -522,11 +460,7 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
     let [machine, plugin, qemu] =
         ["machine", "plugin", "hypervisor"].map(|name| plugins.node.path(name));
     let show = |path: &PathBuf| format!("readlink /proc/self/ns/net > {}", path.display());
-    plugins.add(
-        "shows",
-        &show(&plugin),
-        &answer("Registry", "*.corp *.corp:5000", "one"),
-    );
+    plugins.add("shows", &show(&plugin), &answer("Registry", "*.corp *.corp:5000", "one"));
     plugins.write();
     let text = format!("#!/bin/sh\n{}\n", show(&qemu));
     plugins.node.program("qemu", "700", &text);
@@ -547,10 +481,7 @@ fn privileged_plugins_run_in_the_network_of_the_machine() {
         return;
     };
     let output = output.unwrap();
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let [plugin, qemu] = [plugin, qemu].map(|path| std::fs::read_to_string(path).unwrap());
     assert_eq!(plugin, machine);
     assert_ne!(qemu, machine, "QEMU stays where Kata started it");

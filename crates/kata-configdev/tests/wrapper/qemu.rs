@@ -31,9 +31,7 @@ pub struct Qmp {
 
 impl Qmp {
     pub fn connect(socket: &Path) -> Self {
-        let mut session = Self {
-            lines: BufReader::new(UnixStream::connect(socket).unwrap()),
-        };
+        let mut session = Self { lines: BufReader::new(UnixStream::connect(socket).unwrap()) };
         assert!(session.message().get("QMP").is_some());
         session.ask("qmp_capabilities", json!({}));
         session
@@ -67,10 +65,7 @@ pub fn start(mut command: Command, socket: &Path) -> (Child, Qmp) {
         .args(["-qmp", "unix:fd=3,server=on,wait=off"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .fd_mappings(vec![FdMapping {
-            parent_fd: OwnedFd::from(listener),
-            child_fd: 3,
-        }])
+        .fd_mappings(vec![FdMapping { parent_fd: OwnedFd::from(listener), child_fd: 3 }])
         .unwrap();
     let child = command.spawn().unwrap();
     // The socket listens already, so the connection waits for QEMU; it is reset where QEMU ends
@@ -159,11 +154,7 @@ fn the_wrapper_tells_its_own_version_only_where_nothing_else_is_asked() {
     let node = Node::new("/bin/echo");
     let own = node.wrapper().arg("--wrapper-version").output().unwrap();
     let line = String::from_utf8(own.stdout).unwrap();
-    let version = concat!(
-        "kata-configdev-qemu ",
-        env!("CARGO_PKG_VERSION"),
-        " (commit "
-    );
+    let version = concat!("kata-configdev-qemu ", env!("CARGO_PKG_VERSION"), " (commit ");
     assert!(own.status.success() && line.starts_with(version), "{line}");
     let both = ["--wrapper-version", "--version"];
     let qemus = node.wrapper().args(both).output().unwrap();

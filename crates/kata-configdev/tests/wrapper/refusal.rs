@@ -9,11 +9,7 @@ pub const SANDBOX: [&str; 4] = ["-name", "sandbox-0123", "-machine", "q35,accel=
 
 /// Runs the wrapper, whose QEMU would leave a trace on standard output.
 pub fn run(node: &Node, arguments: &[&str]) -> Output {
-    node.wrapper()
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    node.wrapper().args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 /// The wrapper, started for a sandbox with the usual arguments.
@@ -43,10 +39,7 @@ pub fn assert_refusal(node: &Node, command: Command, code: i32, parts: &[&str]) 
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.ends_with('\n'));
     assert_eq!(heard, Heard::Error(stderr.trim_end().into()));
-    assert!(
-        stderr.starts_with("kata-configdev-qemu: sandbox 0123"),
-        "{stderr}"
-    );
+    assert!(stderr.starts_with("kata-configdev-qemu: sandbox 0123"), "{stderr}");
     for part in parts {
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
@@ -61,11 +54,7 @@ fn node() -> Node {
 fn the_twin_that_is_not_refused() {
     let output = run(&node(), &SANDBOX);
     assert_eq!(output.status.code(), Some(0));
-    assert!(
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .contains("serial=imagepuller")
-    );
+    assert!(String::from_utf8(output.stdout).unwrap().contains("serial=imagepuller"));
     assert!(output.stderr.is_empty());
 }
 
@@ -73,32 +62,14 @@ fn the_twin_that_is_not_refused() {
 fn annotations_off_the_allow_list() {
     let node = node();
     node.write("forbidden/secret.toml", node.document());
-    std::os::unix::fs::symlink(
-        node.path("forbidden/secret.toml"),
-        node.path("allowed/link.toml"),
-    )
-    .unwrap();
+    std::os::unix::fs::symlink(node.path("forbidden/secret.toml"), node.path("allowed/link.toml"))
+        .unwrap();
     let forbidden = node.path("forbidden/secret.toml");
     let cases = [
-        (
-            forbidden.to_str().unwrap(),
-            "is not below a directory of annotation-allow",
-        ),
-        (
-            &format!(
-                "{}/../forbidden/secret.toml",
-                node.path("allowed").display()
-            ),
-            "\"..\" in it",
-        ),
-        (
-            &format!("{}/link.toml", node.path("allowed").display()),
-            "symbolic link",
-        ),
-        (
-            &format!("{}/absent.toml", node.path("allowed").display()),
-            "No such file",
-        ),
+        (forbidden.to_str().unwrap(), "is not below a directory of annotation-allow"),
+        (&format!("{}/../forbidden/secret.toml", node.path("allowed").display()), "\"..\" in it"),
+        (&format!("{}/link.toml", node.path("allowed").display()), "symbolic link"),
+        (&format!("{}/absent.toml", node.path("allowed").display()), "No such file"),
         ("relative.toml", "not an absolute path"),
         (PASSWORD, "not an absolute path"),
     ];
@@ -131,12 +102,7 @@ fn a_list_of_registries_that_is_none() {
     node.write("bundle/config.json", "{}");
     let lists = "[namespaces.team-a]\nonly-registries = []\n";
     node.add_settings(&format!("engine = \"containerd\"\n{lists}"));
-    assert_refused(
-        &node,
-        &SANDBOX,
-        65,
-        &["has no io.kubernetes.cri.sandbox-namespace"],
-    );
+    assert_refused(&node, &SANDBOX, 65, &["has no io.kubernetes.cri.sandbox-namespace"]);
 }
 
 #[test]
@@ -144,10 +110,7 @@ fn documents_that_are_not_valid() {
     let node = node();
     node.write(
         "document.toml",
-        format!(
-            "{}usrname = \"{PASSWORD}\"\nauth = \"{PASSWORD}!\"\n",
-            node.document()
-        ),
+        format!("{}usrname = \"{PASSWORD}\"\nauth = \"{PASSWORD}!\"\n", node.document()),
     );
     let path = node.path("document.toml");
     let path = path.to_str().unwrap();
@@ -155,19 +118,9 @@ fn documents_that_are_not_valid() {
         &node,
         &SANDBOX,
         65,
-        &[
-            path,
-            "line 4",
-            "line 5",
-            "usrname",
-            "auth",
-            "kata-configdev check",
-        ],
+        &[path, "line 4", "line 5", "usrname", "auth", "kata-configdev check"],
     );
-    node.write(
-        "document.toml",
-        format!("password = {PASSWORD}\nnot toml\n"),
-    );
+    node.write("document.toml", format!("password = {PASSWORD}\nnot toml\n"));
     assert_refused(&node, &SANDBOX, 65, &[path, "not TOML"]);
     node.write("document.toml", "x = 1\n".repeat(2000));
     assert_refused(&node, &SANDBOX, 65, &[path]);
@@ -181,10 +134,7 @@ fn documents_that_are_not_valid() {
 #[test]
 fn specs_that_are_none() {
     let node = node();
-    node.write(
-        "bundle/config.json",
-        format!("{{\"annotations\": {PASSWORD}"),
-    );
+    node.write("bundle/config.json", format!("{{\"annotations\": {PASSWORD}"));
     assert_refused(&node, &SANDBOX, 65, &["config.json", "line 1"]);
 }
 
@@ -206,12 +156,7 @@ fn settings_that_are_missing_or_wrong() {
 #[test]
 fn a_qemu_that_is_absent_or_the_wrapper_itself() {
     let absent = Node::new("/nonexistent/qemu");
-    assert_refused(
-        &absent,
-        &SANDBOX,
-        69,
-        &["/nonexistent/qemu", "No such file", "set qemu"],
-    );
+    assert_refused(&absent, &SANDBOX, 69, &["/nonexistent/qemu", "No such file", "set qemu"]);
     absent.add_settings("refuse = \"disk\"\n");
     assert_refused(&absent, &SANDBOX, 69, &["set qemu"]);
     let itself = Node::new(env!("CARGO_BIN_EXE_kata-configdev-qemu"));
@@ -230,24 +175,9 @@ fn machines_without_a_known_disk() {
 #[test]
 fn transports_ids_copies_and_memory() {
     let cases = [
-        (
-            "transport = \"loop\"\n",
-            "0123",
-            65,
-            "cannot use the transport \"loop\"",
-        ),
-        (
-            "transport = \"file\"\nrun-root = \"/nonexistent\"\n",
-            "0123",
-            69,
-            "/nonexistent",
-        ),
-        (
-            "transport = \"file\"\n",
-            "0123,,x",
-            64,
-            "use the sandbox's id",
-        ),
+        ("transport = \"loop\"\n", "0123", 65, "cannot use the transport \"loop\""),
+        ("transport = \"file\"\nrun-root = \"/nonexistent\"\n", "0123", 69, "/nonexistent"),
+        ("transport = \"file\"\n", "0123,,x", 64, "use the sandbox's id"),
     ];
     for (settings, id, code, part) in cases {
         let node = node();

@@ -17,12 +17,8 @@ use crate::wrapper::shims::{GoShim, Heard, PATIENCE, rust_shim};
 use crate::wrapper::vectors::{CHANGED, vector};
 
 /// What tells the Rust runtime's command lines from all others.
-const RUST_SANDBOX: [&str; 4] = [
-    "-name",
-    "sandbox-0123",
-    "-machine",
-    "q35,accel=tcg,memory-backend=entire-guest-memory",
-];
+const RUST_SANDBOX: [&str; 4] =
+    ["-name", "sandbox-0123", "-machine", "q35,accel=tcg,memory-backend=entire-guest-memory"];
 
 /// Without an answer the Go runtime waits on: it holds the listener that its connection is in the
 /// queue of.
@@ -39,10 +35,7 @@ fn exit_leaves_the_go_runtime_waiting() {
 /// The second monitor has a path and is for people: nobody waits for an answer there.
 #[test]
 fn a_monitor_with_a_path_is_not_answered() {
-    const EXTRA: [&str; 2] = [
-        "-qmp",
-        "unix:path=/nonexistent/extra.sock,server=on,wait=off",
-    ];
+    const EXTRA: [&str; 2] = ["-qmp", "unix:path=/nonexistent/extra.sock,server=on,wait=off"];
     let node = Node::new("/nonexistent/qemu");
     let mut command = sandbox(&node);
     command.args(EXTRA);
@@ -64,11 +57,7 @@ fn clients_that_do_not_ask() {
         ("hangs up", None, true),
         ("does not end", Some(&endless), true),
         ("does not make sense", Some(b"{\"execute\":7}\r\n"), true),
-        (
-            "asks something else first",
-            Some(b"{\"execute\":\"stop\"}"),
-            false,
-        ),
+        ("asks something else first", Some(b"{\"execute\":\"stop\"}"), false),
         ("asks both at once", Some(both), false),
     ];
     for (name, says, is_next_answered) in cases {
@@ -76,17 +65,9 @@ fn clients_that_do_not_ask() {
         shim.says(says);
         shim.dials();
         // In the queue until the wrapper ends, and after that.
-        let patience = if is_next_answered {
-            PATIENCE
-        } else {
-            Duration::from_secs(1)
-        };
+        let patience = if is_next_answered { PATIENCE } else { Duration::from_secs(1) };
         let heard = shim.waits(patience);
-        assert_eq!(
-            matches!(heard, Heard::Error(_)),
-            is_next_answered,
-            "{name}: {heard:?}"
-        );
+        assert_eq!(matches!(heard, Heard::Error(_)), is_next_answered, "{name}: {heard:?}");
         let (after, output) = shim.ends();
         assert_eq!(output.status.code(), Some(69), "{name}");
         assert!(after < LIMIT, "{name}: {after:?}");
@@ -138,11 +119,7 @@ fn the_rust_runtime_gets_the_reason_on_a_disk() {
         if starts {
             assert_eq!(read.as_deref(), Some(line.trim_end()), "{added}");
         } else {
-            assert_eq!(
-                (heard, output.status.code()),
-                (Heard::Lost, Some(65)),
-                "{line}"
-            );
+            assert_eq!((heard, output.status.code()), (Heard::Lost, Some(65)), "{line}");
         }
     }
 }
@@ -177,18 +154,11 @@ fn the_rust_runtime_takes_no_error_for_an_answer() {
         let mut command = node.wrapper();
         command.args(RUST_SANDBOX);
         let ([first, last], child) = rust_shim(&node, command, Duration::from_secs(1));
-        assert_eq!(
-            matches!(first, Heard::Error(_)),
-            answered,
-            "{refuse}: {first:?}"
-        );
+        assert_eq!(matches!(first, Heard::Error(_)), answered, "{refuse}: {first:?}");
         assert_eq!(last, Heard::Lost, "{refuse}");
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(69), "{refuse}");
-        assert_eq!(
-            output.stderr.iter().filter(|byte| **byte == b'\n').count(),
-            1
-        );
+        assert_eq!(output.stderr.iter().filter(|byte| **byte == b'\n').count(), 1);
     }
 }
 
@@ -241,31 +211,15 @@ fn settings_that_are_no_toml_are_refused_as_they_say() {
     let first = format!("qemu = {:?}\nrun-root = {run:?}\n", node.path("qemu"));
     let [go, rust] = CHANGED;
     let mut count = 0;
-    for fault in [
-        "this is no TOML\n",
-        "document = \"/x\n",
-        "documnet = \"/x\"\n",
-    ] {
+    for fault in ["this is no TOML\n", "document = \"/x\n", "documnet = \"/x\"\n"] {
         for (lines, by_go, by_rust) in [
             ("guest-pull = true\n", "monitor", "disk"),
             ("refuse = \"disk\"\n", "disk", "disk"),
-            (
-                "refuse = \"monitor\"\nguest-pull = true\n",
-                "monitor",
-                "monitor",
-            ),
-            (
-                "refuse = \"exit\"\nguest-pull = true\n",
-                "nothing",
-                "nothing",
-            ),
+            ("refuse = \"monitor\"\nguest-pull = true\n", "monitor", "monitor"),
+            ("refuse = \"exit\"\nguest-pull = true\n", "nothing", "nothing"),
             // Not said, or not so.
             ("", "monitor", "nothing"),
-            (
-                "guest-pull = \"true\"\nrefuse = \"disc\"\n",
-                "monitor",
-                "nothing",
-            ),
+            ("guest-pull = \"true\"\nrefuse = \"disc\"\n", "monitor", "nothing"),
             ("[other]\nguest-pull = true\n", "monitor", "nothing"),
         ] {
             node.write("settings.toml", format!("{first}{fault}{lines}"));
@@ -306,11 +260,7 @@ fn the_runtimes_are_told_apart() {
         if text.starts_with("-name\nsandbox-") {
             let arguments: Vec<OsString> = text.lines().map(OsString::from).collect();
             let invocation = Invocation::read(&arguments);
-            assert_eq!(
-                invocation.rust_runtime,
-                name.starts_with("runtime-rs"),
-                "{name}"
-            );
+            assert_eq!(invocation.rust_runtime, name.starts_with("runtime-rs"), "{name}");
             assert!(invocation.monitor.is_some(), "{name}");
             read += 1;
         }

@@ -47,9 +47,7 @@ fn begin(stream: &UnixStream, patience: Duration) -> Heard {
         assert!(major.as_u64() >= Some(5), "{greeting}");
         assert!(greeting["QMP"]["capabilities"].is_array(), "{greeting}");
         let mut client = stream;
-        client
-            .write_all(b"{\"execute\":\"qmp_capabilities\"}\n")
-            .map_err(|_| Heard::Lost)?;
+        client.write_all(b"{\"execute\":\"qmp_capabilities\"}\n").map_err(|_| Heard::Lost)?;
         let answer = message()?;
         Ok(match answer["error"]["desc"].as_str() {
             Some(text) => Heard::Error(text.into()),
@@ -97,19 +95,12 @@ impl GoShim {
         let connections = vec![UnixStream::connect(&path).unwrap()];
         let started = Instant::now();
         let child = start(command, &listener, 3, log);
-        Self {
-            path,
-            _listener: listener,
-            connections,
-            child,
-            started,
-        }
+        Self { path, _listener: listener, connections, child, started }
     }
 
     /// Connects once more, which the runtime never does.
     pub fn dials(&mut self) {
-        self.connections
-            .push(UnixStream::connect(&self.path).unwrap());
+        self.connections.push(UnixStream::connect(&self.path).unwrap());
     }
 
     /// Sends something else than the first command, or hangs up.

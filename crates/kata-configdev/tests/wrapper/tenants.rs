@@ -146,11 +146,7 @@ fn a_recorded_pod_gets_its_own_document_or_none() {
             let is_container = one.annotations.get("io.kubernetes.cri.container-type")
                 == Some(&"container".into());
             let is_real = one.engine == engine;
-            let other = if engine == "containerd" {
-                CRIO
-            } else {
-                CONTAINERD
-            };
+            let other = if engine == "containerd" { CRIO } else { CONTAINERD };
             // As it is, and without the one key that makes two engines of it; or with another lie
             // where the settings name the wrong engine.
             for forged in [true, false] {
@@ -178,20 +174,13 @@ fn a_recorded_pod_gets_its_own_document_or_none() {
     }
     // 7 of the 16 specs are of containers. 3 are of containerd's sandboxes whose pods lie about
     // nothing that counts; 4 others do, and the 2 of CRI-O.
-    let expected = [
-        ((false, false), 32),
-        ((true, false), 20),
-        ((true, true), 12),
-    ];
+    let expected = [((false, false), 32), ((true, false), 20), ((true, true), 12)];
     assert_eq!(found, expected.into());
 }
 
 #[test]
 fn a_spec_that_does_not_say_whose_it_is_starts_nothing() {
-    for (engine, key, other) in [
-        ("containerd", CONTAINERD, CRIO),
-        ("cri-o", CRIO, CONTAINERD),
-    ] {
+    for (engine, key, other) in [("containerd", CONTAINERD, CRIO), ("cri-o", CRIO, CONTAINERD)] {
         let node = node(engine);
         settings(&node, engine, "namespace-fallback = \"none\"\n");
         let good = honest(engine, "team-a");
@@ -209,41 +198,19 @@ fn a_spec_that_does_not_say_whose_it_is_starts_nothing() {
             json!({ "ociVersion": "1.1.0", "annotations": annotations }).to_string()
         };
         let mut cases = vec![
-            (
-                r#"{"ociVersion":"1.1.0"}"#.to_owned(),
-                format!("has no {key}: set engine"),
-            ),
+            (r#"{"ociVersion":"1.1.0"}"#.to_owned(), format!("has no {key}: set engine")),
             (with(&[(key, None)]), format!("has no {key}")),
-            (
-                with(&[(&marks, None)]),
-                format!("not the spec of a sandbox: {marks}"),
-            ),
-            (
-                with(&[(&marks, Some("container"))]),
-                "not the spec of a sandbox".into(),
-            ),
-            (
-                with(&[(&marks, Some("app"))]),
-                "not the spec of a sandbox".into(),
-            ),
+            (with(&[(&marks, None)]), format!("not the spec of a sandbox: {marks}")),
+            (with(&[(&marks, Some("container"))]), "not the spec of a sandbox".into()),
+            (with(&[(&marks, Some("app"))]), "not the spec of a sandbox".into()),
             (
                 with(&[(other, Some("team-b"))]),
                 format!("{key} and {other} name different ones: take the key"),
             ),
         ];
         let long = "a".repeat(64);
-        for name in [
-            "",
-            ".",
-            "..",
-            "team-a/../team-b",
-            "../x",
-            "Team-a",
-            "-a",
-            "a-",
-            "a.b",
-            &long,
-        ] {
+        for name in ["", ".", "..", "team-a/../team-b", "../x", "Team-a", "-a", "a-", "a.b", &long]
+        {
             let rule = format!("the value of {key} is no name");
             cases.push((with(&[(key, Some(name))]), rule));
         }
@@ -287,10 +254,7 @@ fn a_pod_cannot_name_what_is_another_namespaces() {
     };
     let own = named("team-a", "teams/team-a/more.toml");
     assert_eq!(own, Ok(Some(document("more-a"))));
-    assert_eq!(
-        named("team-a", "allowed/all.toml"),
-        Ok(Some(document("all")))
-    );
+    assert_eq!(named("team-a", "allowed/all.toml"), Ok(Some(document("all"))));
     for path in [
         "teams/team-b/more.toml",
         "teams/team-b.toml",
@@ -322,15 +286,9 @@ fn the_administrator_says_what_others_get() {
     for (more, expected) in [
         ("missing-document = \"late\"\n".to_owned(), late.clone()),
         ("namespace-fallback = \"none\"\n".to_owned(), Ok(None)),
+        (format!("namespace-fallback = {all:?}\n"), Ok(Some(document("all")))),
         (
-            format!("namespace-fallback = {all:?}\n"),
-            Ok(Some(document("all"))),
-        ),
-        (
-            format!(
-                "namespace-fallback = {:?}\nmissing-document = \"late\"\n",
-                node.path("gone")
-            ),
+            format!("namespace-fallback = {:?}\nmissing-document = \"late\"\n", node.path("gone")),
             late,
         ),
     ] {
@@ -341,10 +299,7 @@ fn the_administrator_says_what_others_get() {
     start(&node).unwrap().unwrap();
     let id = SandboxId::parse("0123").unwrap();
     let record = record::read(&node.path("run"), &id).unwrap().unwrap();
-    assert_eq!(
-        (record.document, record.fallback),
-        (Some(missing), Some(all))
-    );
+    assert_eq!((record.document, record.fallback), (Some(missing), Some(all)));
     assert_eq!(record.namespace.unwrap().as_str(), "team-z");
 }
 
@@ -363,10 +318,7 @@ fn without_a_spec_there_is_no_namespace() {
     let text = format!("{fallback}without-spec = \"node\"\n");
     settings(&node, "containerd", &text);
     let line = start(&node).unwrap_err();
-    assert!(
-        line.contains("without-spec: a sandbox without a spec"),
-        "{line}"
-    );
+    assert!(line.contains("without-spec: a sandbox without a spec"), "{line}");
 }
 
 /// Settings that would let the pod's author choose are no settings.
@@ -433,10 +385,7 @@ fn a_list_of_a_namespace_is_for_its_own_pods() {
             [namespace, "other"].map(|name| given.contains(&format!("hunter2-{name}")))
         };
         assert_eq!(secrets("team-a", None), [true, false]);
-        assert_eq!(
-            secrets("team-a", Some("other.corp team-a.corp")),
-            [true, false]
-        );
+        assert_eq!(secrets("team-a", Some("other.corp team-a.corp")), [true, false]);
         assert_eq!(secrets("team-a", Some("other.corp")), [false, false]);
         assert_eq!(secrets("team-b", None), [true, true]);
         assert_eq!(secrets("team-b", Some("other.corp")), [false, true]);

@@ -31,14 +31,8 @@ const STOPPED_PROGRAM: &str = "#!/bin/sh\nkill -STOP $$\nexit 7\n";
 
 /// Options whose list names a thing with `id` or `node-name`; one name space each for devices,
 /// objects and nodes.
-const NAMING_OPTIONS: [&str; 6] = [
-    "-device",
-    "-drive",
-    "-blockdev",
-    "-object",
-    "-chardev",
-    "-netdev",
-];
+const NAMING_OPTIONS: [&str; 6] =
+    ["-device", "-drive", "-blockdev", "-object", "-chardev", "-netdev"];
 
 pub fn vector(name: &str) -> Vec<String> {
     Vector::read(name).unwrap().arguments
@@ -78,9 +72,8 @@ fn start(node: &Node, vector: &Vector) -> Waiting {
     });
     command.fd_mappings(mappings.collect()).unwrap();
     let child = command.spawn().unwrap();
-    let (_, status) = waitpid(Some(Pid::from_child(&child)), WaitOptions::UNTRACED)
-        .unwrap()
-        .unwrap();
+    let (_, status) =
+        waitpid(Some(Pid::from_child(&child)), WaitOptions::UNTRACED).unwrap().unwrap();
     if !status.stopped() {
         let output = child.wait_with_output().unwrap();
         panic!("{}: {status:?}: {output:?}", vector.name);
@@ -93,11 +86,8 @@ fn handed_on(node: &Node, arguments: &[String]) -> Vec<String> {
     let mut command = node.wrapper();
     command.args(arguments);
     let waiting = Waiting::start(command);
-    let found = waiting
-        .arguments()
-        .into_iter()
-        .map(|argument| argument.into_string().unwrap())
-        .collect();
+    let found =
+        waiting.arguments().into_iter().map(|argument| argument.into_string().unwrap()).collect();
     let (status, stderr) = waiting.finish();
     assert_eq!((status.code(), stderr.as_str()), (Some(7), ""));
     found
@@ -106,10 +96,7 @@ fn handed_on(node: &Node, arguments: &[String]) -> Vec<String> {
 /// The values of `option`, in order.
 fn values<'a>(arguments: &'a [String], option: &str) -> Vec<&'a str> {
     let pairs = arguments.windows(2);
-    pairs
-        .filter(|pair| pair[0] == option)
-        .map(|pair| pair[1].as_str())
-        .collect()
+    pairs.filter(|pair| pair[0] == option).map(|pair| pair[1].as_str()).collect()
 }
 
 fn value(list: &str, implied: &str, key: &str) -> Option<String> {
@@ -119,10 +106,7 @@ fn value(list: &str, implied: &str, key: &str) -> Option<String> {
 /// Every name that the arguments give to a device, an object or a block node.
 fn names(arguments: &[String]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for list in NAMING_OPTIONS
-        .iter()
-        .flat_map(|option| values(arguments, option))
-    {
+    for list in NAMING_OPTIONS.iter().flat_map(|option| values(arguments, option)) {
         for key in ["id", "node-name"] {
             names.extend(value(list, "driver", key));
         }
@@ -135,51 +119,27 @@ fn assert_disk(theirs: &[String], ours: &[String], driver: &str, bus: Option<&st
     let [add_fd, set, blockdev, node, device, properties] = ours else {
         panic!("{ours:?}");
     };
-    assert_eq!(
-        [add_fd, blockdev, device],
-        ["-add-fd", "-blockdev", "-device"]
-    );
+    assert_eq!([add_fd, blockdev, device], ["-add-fd", "-blockdev", "-device"]);
 
     let number: u64 = value(set, "", "set").unwrap().parse().unwrap();
     for list in values(theirs, "-add-fd") {
         let their: u64 = value(list, "", "set").unwrap().parse().unwrap();
-        assert!(
-            number > their + 1000,
-            "far from the sets that a runtime adds later"
-        );
+        assert!(number > their + 1000, "far from the sets that a runtime adds later");
     }
     let opaque = value(set, "", "opaque").unwrap();
-    assert!(
-        !opaque.starts_with("kata-block:"),
-        "runtime-rs would miss it among its own"
-    );
+    assert!(!opaque.starts_with("kata-block:"), "runtime-rs would miss it among its own");
     assert!(value(set, "", "fd").unwrap().parse::<u32>().unwrap() > 2);
 
-    assert_eq!(
-        value(node, "driver", "file.filename"),
-        Some(format!("/dev/fdset/{number}"))
-    );
+    assert_eq!(value(node, "driver", "file.filename"), Some(format!("/dev/fdset/{number}")));
     for key in ["read-only", "file.read-only"] {
         assert_eq!(value(node, "driver", key).as_deref(), Some("on"), "{key}");
     }
-    assert_eq!(
-        value(node, "driver", "node-name"),
-        value(properties, "driver", "drive")
-    );
-    assert_eq!(
-        value(properties, "driver", "driver").as_deref(),
-        Some(driver)
-    );
+    assert_eq!(value(node, "driver", "node-name"), value(properties, "driver", "drive"));
+    assert_eq!(value(properties, "driver", "driver").as_deref(), Some(driver));
     assert_eq!(value(properties, "driver", "bus").as_deref(), bus);
-    assert_eq!(
-        value(properties, "driver", "serial").as_deref(),
-        Some("imagepuller")
-    );
+    assert_eq!(value(properties, "driver", "serial").as_deref(), Some("imagepuller"));
     assert_eq!(value(properties, "driver", "addr"), None, "no fixed slot");
-    assert!(
-        names(theirs).is_disjoint(&names(ours)),
-        "no name is taken twice"
-    );
+    assert!(names(theirs).is_disjoint(&names(ours)), "no name is taken twice");
 }
 
 #[test]
@@ -198,29 +158,19 @@ fn assert_handed_on(node: &Node, vector: &Vector) {
     let name = &vector.name;
     let waiting = start(node, vector);
 
-    let found: Vec<_> = waiting
-        .arguments()
-        .into_iter()
-        .map(|argument| argument.into_string().unwrap())
-        .collect();
+    let found: Vec<_> =
+        waiting.arguments().into_iter().map(|argument| argument.into_string().unwrap()).collect();
     assert!(found.starts_with(&vector.arguments), "{name}");
     let ours = &found[vector.arguments.len()..];
     let (descriptor, set) = split_descriptor(&ours[1]);
     let recorded = vector.appended().unwrap();
     assert_eq!(set, split_descriptor(&recorded[1]).1, "{name}");
-    assert_eq!(
-        (&ours[0], &ours[2..]),
-        (&recorded[0], &recorded[2..]),
-        "{name}"
-    );
+    assert_eq!((&ours[0], &ours[2..]), (&recorded[0], &recorded[2..]), "{name}");
     assert_disk(&vector.arguments, ours, "virtio-blk-pci", Some("pcie.0"));
 
     let mut descriptors = waiting.descriptors();
     let image = descriptors.remove(&descriptor).unwrap();
-    assert!(
-        image.target.starts_with("/memfd:imagepuller (deleted)"),
-        "{name}: {image:?}"
-    );
+    assert!(image.target.starts_with("/memfd:imagepuller (deleted)"), "{name}: {image:?}");
     let handed_over: BTreeMap<u32, _> = vector
         .descriptors
         .iter()
@@ -237,11 +187,8 @@ fn assert_handed_on(node: &Node, vector: &Vector) {
     assert!(descriptors.is_empty(), "{name}: {descriptors:?}");
 
     let mut variables = waiting.environment();
-    variables.retain(|variable| {
-        !variable
-            .as_encoded_bytes()
-            .starts_with(b"KATA_CONFIGDEV_CONFIG=")
-    });
+    variables
+        .retain(|variable| !variable.as_encoded_bytes().starts_with(b"KATA_CONFIGDEV_CONFIG="));
     variables.sort();
     let mut expected: Vec<OsString> = vector
         .environment()
@@ -254,11 +201,7 @@ fn assert_handed_on(node: &Node, vector: &Vector) {
 
     kill_process(Pid::from_child(&waiting.child), Signal::CONT).unwrap();
     let output = waiting.child.wait_with_output().unwrap();
-    assert_eq!(
-        (output.status.code(), output.stderr.as_slice()),
-        (Some(7), &b""[..]),
-        "{name}"
-    );
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(7), &b""[..]), "{name}");
 }
 
 /// Whether this process leaves its descriptor `number` to its children.
@@ -297,18 +240,12 @@ fn the_recorded_digests_are_those_of_the_documents() {
     let document = |algorithm: &str| {
         std::fs::read(vector::folder().join(format!("initdata-{algorithm}.toml"))).unwrap()
     };
-    assert_eq!(
-        digest("go-snp-initdata"),
-        *Sha256::digest(document("sha256"))
-    );
+    assert_eq!(digest("go-snp-initdata"), *Sha256::digest(document("sha256")));
     for name in ["go-tdx-initdata", "go-tdx-initdata-qgs"] {
         assert_eq!(digest(name), *Sha384::digest(document("sha384")), "{name}");
     }
     let tdx = digest("runtime-rs-tdx-initdata");
-    assert_eq!(
-        (tdx.len(), digest("runtime-rs-snp-initdata")),
-        (48, tdx[..32].to_vec())
-    );
+    assert_eq!((tdx.len(), digest("runtime-rs-snp-initdata")), (48, tdx[..32].to_vec()));
 }
 
 #[test]
@@ -342,10 +279,7 @@ fn a_vector_gets_its_image_as_a_file() {
     let node = node(WAITING_PROGRAM);
     let mut settings = std::fs::read_to_string(node.path("settings.toml")).unwrap();
     std::fs::create_dir(node.path("run,0")).unwrap();
-    settings += &format!(
-        "transport = \"file\"\nrun-root = {:?}\n",
-        node.path("run,0")
-    );
+    settings += &format!("transport = \"file\"\nrun-root = {:?}\n", node.path("run,0"));
     node.write("settings.toml", settings);
     for name in CHANGED {
         let theirs = vector(name);

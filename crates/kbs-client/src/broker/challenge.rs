@@ -25,9 +25,7 @@ impl Challenge {
     ///
     /// [`Fault::Answer`] if it is none, or wants another hash.
     pub fn parse(text: &[u8]) -> Result<Self, Fault> {
-        const NONE: Fault = Fault::Answer {
-            rule: "is no challenge of a key broker",
-        };
+        const NONE: Fault = Fault::Answer { rule: "is no challenge of a key broker" };
         let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused);
         let members = members.map_err(|_| NONE)?;
         let nonce = members.last("nonce").and_then(Value::text).ok_or(NONE)?;
@@ -55,10 +53,7 @@ impl Challenge {
                 });
             }
         };
-        Ok(Self {
-            nonce: nonce.to_owned(),
-            hash,
-        })
+        Ok(Self { nonce: nonce.to_owned(), hash })
     }
 
     /// What makes the evidence new.
@@ -68,11 +63,7 @@ impl Challenge {
 
     /// What evidence of further devices has to hold: the hash over nonce and key.
     pub fn device_data(&self, key: &PublicKey) -> Vec<u8> {
-        self.hash(&Bound {
-            additional_evidence: None,
-            nonce: &self.nonce,
-            tee_pubkey: key,
-        })
+        self.hash(&Bound { additional_evidence: None, nonce: &self.nonce, tee_pubkey: key })
     }
 
     /// What binds evidence to this challenge and to a key: the hash over both, and over the
@@ -159,23 +150,16 @@ mod tests {
                 "extra-params": { "selected-hash-algorithm": hash },
             });
             let challenge = Challenge::parse(challenge.to_string().as_bytes()).unwrap();
-            assert_eq!(
-                hex::encode(&challenge.report_data(&key, "")),
-                expected,
-                "{nonce:?} {hash}"
-            );
+            assert_eq!(hex::encode(&challenge.report_data(&key, "")), expected, "{nonce:?} {hash}");
         }
     }
 
     /// As the attestation agent and Trustee have it.
     #[test]
     fn evidence_is_bound_as_recorded() {
-        for name in [
-            "attest-ok",
-            "client-attest-initdata",
-            "client-attest-p256",
-            "client-attest-p521",
-        ] {
+        for name in
+            ["attest-ok", "client-attest-initdata", "client-attest-p256", "client-attest-p521"]
+        {
             let sent = confidential_fixtures::Exchange::read(name).unwrap().request;
             let sent: serde_json::Value = serde_json::from_str(&sent.body).unwrap();
             let (evidence, runtime) = (&sent["tee-evidence"], &sent["runtime-data"]);
@@ -195,26 +179,14 @@ mod tests {
             (r#", "extra-params": null"#, Some(48)),
             (r#", "extra-params": {}"#, Some(48)),
             (r#", "extra-params": {"more": [{}]}, "more": 1"#, Some(48)),
-            (
-                r#", "extra-params": {"selected-hash-algorithm": "sha256"}"#,
-                Some(32),
-            ),
+            (r#", "extra-params": {"selected-hash-algorithm": "sha256"}"#, Some(32)),
             (
                 r#", "extra-params": {"a": 1, "selected-hash-algorithm": "SHA512", "b": {}}"#,
                 Some(64),
             ),
-            (
-                r#", "extra-params": {"selected-hash-algorithm": "md5"}"#,
-                None,
-            ),
-            (
-                r#", "extra-params": {"selected-hash-algorithm": 384}"#,
-                None,
-            ),
-            (
-                r#", "extra-params": {"selected-hash-algorithm": null}"#,
-                None,
-            ),
+            (r#", "extra-params": {"selected-hash-algorithm": "md5"}"#, None),
+            (r#", "extra-params": {"selected-hash-algorithm": 384}"#, None),
+            (r#", "extra-params": {"selected-hash-algorithm": null}"#, None),
             (
                 concat!(
                     r#", "extra-params": {"selected-hash-algorithm": "sha256","#,
@@ -250,10 +222,7 @@ mod tests {
             &long,
         ] {
             let fault = Challenge::parse(text.as_bytes()).unwrap_err().to_string();
-            assert!(
-                fault.contains("challenge") && !fault.contains("hunter2"),
-                "{fault}"
-            );
+            assert!(fault.contains("challenge") && !fault.contains("hunter2"), "{fault}");
         }
     }
 }

@@ -27,31 +27,23 @@ pub fn session(headers: &HeaderMap) -> Result<HeaderValue, Fault> {
             continue;
         };
         if found.is_some_and(|found| found != value) {
-            return Err(Fault::Answer {
-                rule: "sets two different cookies for one session",
-            });
+            return Err(Fault::Answer { rule: "sets two different cookies for one session" });
         }
         found = Some(value);
     }
     let Some(value) = found else {
-        return Err(Fault::Answer {
-            rule: "sets no cookie kbs-session-id, as a key broker does",
-        });
+        return Err(Fault::Answer { rule: "sets no cookie kbs-session-id, as a key broker does" });
     };
     let is_legal = !value.is_empty()
         && value.len() <= MAX_VALUE_BYTES
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte));
+        && value.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte));
     let header = HeaderValue::from_str(&format!("{NAME}={value}"));
     match header {
         Ok(mut header) if is_legal => {
             header.set_sensitive(true);
             Ok(header)
         }
-        _ => Err(Fault::Answer {
-            rule: "sets a session's cookie with a value that no cookie has",
-        }),
+        _ => Err(Fault::Answer { rule: "sets a session's cookie with a value that no cookie has" }),
     }
 }
 
@@ -85,12 +77,7 @@ mod tests {
             &["kbs-session-id=0a1b"] as &[&str],
             &["kbs-session-id=0a1b; Expires=Wed, 21 Oct 2026 07:28:00 GMT; Path=/; Secure"],
             &[" kbs-session-id = 0a1b ;HttpOnly"],
-            &[
-                "other=1",
-                "kbs-session-id=0a1b",
-                "kbs-session-id2=2",
-                "junk",
-            ],
+            &["other=1", "kbs-session-id=0a1b", "kbs-session-id2=2", "junk"],
             &["kbs-session-id=0a1b", "kbs-session-id=0a1b; Path=/kbs"],
         ] {
             assert_eq!(read(cookies), expected, "{cookies:?}");

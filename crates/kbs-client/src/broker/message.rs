@@ -85,9 +85,7 @@ pub fn token_of(text: &[u8]) -> Result<(), Fault> {
     }
     match serde_json::from_slice::<Attested>(text) {
         Ok(attested) if !attested.token.is_empty() => Ok(()),
-        _ => Err(Fault::Answer {
-            rule: "is no result of an attestation",
-        }),
+        _ => Err(Fault::Answer { rule: "is no result of an attestation" }),
     }
 }
 
@@ -116,9 +114,7 @@ pub fn error_kind(text: &[u8]) -> ErrorKind {
     let last = information.kind.rsplit('/').next().unwrap_or_default();
     let is_word = !last.is_empty()
         && last.len() <= MAX_KIND_CHARS
-        && last
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        && last.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     ErrorKind {
         kind: is_word.then(|| last.to_owned()),
         is_version: information.detail.contains("Version Mismatch"),
@@ -209,13 +205,7 @@ mod tests {
         let version =
             r#"{"type": "x", "detail": "KBS Client Protocol Version Mismatch: expect =0.5.0"}"#;
         assert!(error_kind(version.as_bytes()).is_version);
-        for text in [
-            "",
-            "<html>",
-            "[]",
-            r#"{"type": 1}"#,
-            r#"{"type": "a", "type": "b"}"#,
-        ] {
+        for text in ["", "<html>", "[]", r#"{"type": 1}"#, r#"{"type": "a", "type": "b"}"#] {
             assert_eq!(error_kind(text.as_bytes()).kind, None, "{text}");
         }
     }
@@ -223,13 +213,9 @@ mod tests {
     #[test]
     fn attestation_ends_in_a_token() {
         assert!(token_of(br#"{"token": "a.b.c", "more": {}}"#).is_ok());
-        for text in [
-            "",
-            "{}",
-            r#"{"token": ""}"#,
-            r#"{"token": 1}"#,
-            r#"{"token": "a", "token": "b"}"#,
-        ] {
+        for text in
+            ["", "{}", r#"{"token": ""}"#, r#"{"token": 1}"#, r#"{"token": "a", "token": "b"}"#]
+        {
             assert!(token_of(text.as_bytes()).is_err(), "{text}");
         }
     }

@@ -23,20 +23,14 @@ const MAX_FILE_BYTES: usize = 256 << 10;
 /// next.
 pub(super) async fn read(path: &Path) -> Result<Proof, Fault> {
     let of_file = |fault| Fault::TokenFile(Box::new(fault));
-    let text = files::read(path.to_owned(), MAX_FILE_BYTES)
-        .await
-        .map_err(of_file)?;
+    let text = files::read(path.to_owned(), MAX_FILE_BYTES).await.map_err(of_file)?;
     parse(&text).map_err(of_file)
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Proof, Fault> {
     let content = |rule| Fault::Content { rule };
     let members = read_object(text, Limits::of_bytes(text.len()), Duplicates::Refused).ok();
-    let member = |name| {
-        members
-            .as_ref()
-            .and_then(|members| members.last(name)?.text())
-    };
+    let member = |name| members.as_ref().and_then(|members| members.last(name)?.text());
     let (Some(token), Some(pair)) = (member("token"), member("tee_keypair")) else {
         return Err(content(
             "it is no JSON object with \"token\" and \"tee_keypair\", as the attestation agent's \
@@ -52,11 +46,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Proof, Fault> {
         .map_err(|_| content("\"token\" holds no token (RFC 6750)"))?;
     bearer.set_sensitive(true);
     let key = PrivateKey::read(pair.as_bytes(), None)?;
-    Ok(Proof {
-        name: AUTHORIZATION,
-        value: bearer,
-        key,
-    })
+    Ok(Proof { name: AUTHORIZATION, value: bearer, key })
 }
 
 #[cfg(test)]
@@ -87,39 +77,21 @@ mod tests {
             ("\"hunter2\"".to_owned(), "no JSON object"),
             (r#"{"token": "hunter2"}"#.to_owned(), "no JSON object"),
             (r#"{"tee_keypair": "hunter2"}"#.to_owned(), "no JSON object"),
-            (
-                r#"{"token": 1, "tee_keypair": ""}"#.to_owned(),
-                "no JSON object",
-            ),
+            (r#"{"token": 1, "tee_keypair": ""}"#.to_owned(), "no JSON object"),
             (
                 format!(r#"{{"token": "a", "token": "b", "tee_keypair": "{PEM}"}}"#),
                 "no JSON object",
             ),
-            (
-                format!(r#"{{"token": "", "tee_keypair": "{PEM}"}}"#),
-                "no token",
-            ),
-            (
-                format!(r#"{{"token": "hunter2\r\nHost: x", "tee_keypair": "{PEM}"}}"#),
-                "no token",
-            ),
-            (
-                format!(r#"{{"token": "hunter2 x", "tee_keypair": "{PEM}"}}"#),
-                "no token",
-            ),
-            (
-                r#"{"token": "a", "tee_keypair": "hunter2"}"#.to_owned(),
-                "key",
-            ),
+            (format!(r#"{{"token": "", "tee_keypair": "{PEM}"}}"#), "no token"),
+            (format!(r#"{{"token": "hunter2\r\nHost: x", "tee_keypair": "{PEM}"}}"#), "no token"),
+            (format!(r#"{{"token": "hunter2 x", "tee_keypair": "{PEM}"}}"#), "no token"),
+            (r#"{"token": "a", "tee_keypair": "hunter2"}"#.to_owned(), "key"),
         ] {
             let Err(fault) = parse(text.as_bytes()) else {
                 panic!("{text}");
             };
             let fault = fault.to_string();
-            assert!(
-                fault.contains(expected) && !fault.contains("hunter2"),
-                "{text}: {fault}"
-            );
+            assert!(fault.contains(expected) && !fault.contains("hunter2"), "{text}: {fault}");
         }
     }
 }

@@ -41,9 +41,7 @@ impl Envelope {
     /// Which rule they break.
     pub fn read(members: &Object<'_>) -> Result<Self, SealedError> {
         if members.last("wrap_type").and_then(Value::text) != Some("A256GCM") {
-            return Err(SealedError::Payload(
-                "has another \"wrap_type\" than \"A256GCM\"",
-            ));
+            return Err(SealedError::Payload("has another \"wrap_type\" than \"A256GCM\""));
         }
         let annotations = members.last("annotations").and_then(Value::object);
         Ok(Self {
@@ -85,10 +83,7 @@ fn gcm(key: &[u8], iv: [u8; IV_BYTES], encrypted: &[u8]) -> Option<Zeroizing<Vec
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).ok()?);
     let mut bytes = Zeroizing::new(encrypted.to_vec());
     let nonce = Nonce::assume_unique_for_key(iv);
-    let length = key
-        .open_in_place(nonce, Aad::empty(), &mut bytes)
-        .ok()?
-        .len();
+    let length = key.open_in_place(nonce, Aad::empty(), &mut bytes).ok()?.len();
     bytes.truncate(length);
     Some(bytes)
 }
@@ -111,8 +106,7 @@ mod tests {
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).unwrap());
         let mut bytes = plain.to_vec();
         let nonce = Nonce::assume_unique_for_key(iv);
-        key.seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes)
-            .unwrap();
+        key.seal_in_place_append_tag(nonce, Aad::empty(), &mut bytes).unwrap();
         STANDARD.encode(bytes)
     }
 
@@ -145,10 +139,7 @@ mod tests {
     fn envelopes_are_opened_by_their_key_alone() {
         assert_eq!(open(&envelope(), &[1; 32]).unwrap().as_slice(), b"secret");
         for (key, expected) in [
-            (
-                &[9_u8; 32] as &[u8],
-                "\"encrypted_key\" of its payload was not encrypted with",
-            ),
+            (&[9_u8; 32] as &[u8], "\"encrypted_key\" of its payload was not encrypted with"),
             (&[1; 31], "no key of 32 bytes"),
             (&[1; 33], "no key of 32 bytes"),
             (&[], "no key of 32 bytes"),
@@ -176,10 +167,7 @@ mod tests {
                     _ => payload[member] = changed,
                 }
                 let error = open(&payload, &[1; 32]).unwrap_err();
-                assert!(
-                    error.contains("was not encrypted with"),
-                    "{member} {bit}: {error}"
-                );
+                assert!(error.contains("was not encrypted with"), "{member} {bit}: {error}");
             }
         }
         let mut short = envelope();

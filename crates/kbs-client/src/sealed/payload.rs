@@ -50,9 +50,7 @@ impl Payload {
         match kind {
             "vault" => Ok(Self::Vault(uri("name", &members)?)),
             "envelope" => Ok(Self::Envelope(Box::new(Envelope::read(&members)?))),
-            _ => Err(SealedError::Payload(
-                "is neither of type \"vault\" nor \"envelope\"",
-            )),
+            _ => Err(SealedError::Payload("is neither of type \"vault\" nor \"envelope\"")),
         }
     }
 }
@@ -131,68 +129,18 @@ mod tests {
             (vault(), "provider", Value::Null, "no JSON object"),
             (vault(), "type", json!("hunter2"), "neither of type"),
             (vault(), "name", Value::Null, "lacks \"name\""),
-            (
-                vault(),
-                "name",
-                json!("hunter2"),
-                "\"name\" of its payload is not the URI",
-            ),
+            (vault(), "name", json!("hunter2"), "\"name\" of its payload is not the URI"),
             (vault(), "name", json!("kbs://a/b/c"), "three slashes"),
             (envelope(), "key_id", Value::Null, "lacks \"key_id\""),
-            (
-                envelope(),
-                "key_id",
-                json!("hunter2"),
-                "\"key_id\" of its payload is not the URI",
-            ),
-            (
-                envelope(),
-                "wrap_type",
-                json!("A256CTR"),
-                "another \"wrap_type\"",
-            ),
-            (
-                envelope(),
-                "wrap_type",
-                Value::Null,
-                "another \"wrap_type\"",
-            ),
-            (
-                envelope(),
-                "encrypted_key",
-                json!("hunter2!"),
-                "lacks \"encrypted_key\"",
-            ),
-            (
-                envelope(),
-                "encrypted_data",
-                Value::Null,
-                "lacks \"encrypted_data\"",
-            ),
-            (
-                envelope(),
-                "iv",
-                json!("BAQEBAQEBAQEBAQEBAQEBA=="),
-                "lacks \"iv\"",
-            ),
-            (
-                envelope(),
-                "annotations",
-                json!({}),
-                "lacks \"annotations.iv\"",
-            ),
-            (
-                envelope(),
-                "annotations",
-                Value::Null,
-                "lacks \"annotations.iv\"",
-            ),
-            (
-                envelope(),
-                "annotations",
-                json!({"iv": 12}),
-                "lacks \"annotations.iv\"",
-            ),
+            (envelope(), "key_id", json!("hunter2"), "\"key_id\" of its payload is not the URI"),
+            (envelope(), "wrap_type", json!("A256CTR"), "another \"wrap_type\""),
+            (envelope(), "wrap_type", Value::Null, "another \"wrap_type\""),
+            (envelope(), "encrypted_key", json!("hunter2!"), "lacks \"encrypted_key\""),
+            (envelope(), "encrypted_data", Value::Null, "lacks \"encrypted_data\""),
+            (envelope(), "iv", json!("BAQEBAQEBAQEBAQEBAQEBA=="), "lacks \"iv\""),
+            (envelope(), "annotations", json!({}), "lacks \"annotations.iv\""),
+            (envelope(), "annotations", Value::Null, "lacks \"annotations.iv\""),
+            (envelope(), "annotations", json!({"iv": 12}), "lacks \"annotations.iv\""),
         ] {
             let mut payload = base;
             payload[member] = value;

@@ -25,16 +25,12 @@ pub const PLANTED: &str = "hunter2";
 const PLANTED_BASE64: [&str; 3] = ["aHVudGVyM", "h1bnRlcj", "odW50ZXIy"];
 
 /// Longer than any answer takes, however slow the machine is.
-pub const PATIENT: Limits = Limits {
-    request: Duration::from_secs(60),
-    whole: Duration::from_secs(600),
-};
+pub const PATIENT: Limits =
+    Limits { request: Duration::from_secs(60), whole: Duration::from_secs(600) };
 
 /// For servers that never answer.
-pub const HASTY: Limits = Limits {
-    request: Duration::from_millis(300),
-    whole: Duration::from_secs(180),
-};
+pub const HASTY: Limits =
+    Limits { request: Duration::from_millis(300), whole: Duration::from_secs(180) };
 
 /// The error of an attempt that says whether its request was answered as planned. Whoever never
 /// answers is given little time, and more of it where the machine was too slow to get that far.
@@ -61,10 +57,7 @@ pub fn uri(path: &str) -> ResourceUri {
 /// `[resources]` with these sources and the `sample` attester.
 pub fn resources(sources: &[&str]) -> Resources {
     Resources {
-        sources: sources
-            .iter()
-            .map(|source| ResourceSource::parse(source).unwrap())
-            .collect(),
+        sources: sources.iter().map(|source| ResourceSource::parse(source).unwrap()).collect(),
         kbs_attester: Some(AttesterKind::Sample),
         ..Resources::default()
     }
@@ -89,17 +82,12 @@ pub fn ask(client: &Client) -> Result<Vec<u8>, String> {
 pub fn run(
     work: impl Future<Output = Result<zeroize::Zeroizing<Vec<u8>>, Error>>,
 ) -> Result<Vec<u8>, String> {
-    wait(work)
-        .map(|bytes| bytes.to_vec())
-        .map_err(|error| shown(&error))
+    wait(work).map(|bytes| bytes.to_vec()).map_err(|error| shown(&error))
 }
 
 /// Waits on a runtime of its own.
 pub fn wait<T>(work: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(work)
 }
 

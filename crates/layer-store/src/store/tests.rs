@@ -115,12 +115,7 @@ fn privileged_what_cannot_be_removed_yet_is_removed_later() {
 fn a_store_has_one_user_and_forgets_what_was_unfinished() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path()).unwrap();
-    assert!(
-        Store::open(directory.path())
-            .unwrap_err()
-            .to_string()
-            .contains("another imagepuller")
-    );
+    assert!(Store::open(directory.path()).unwrap_err().to_string().contains("another imagepuller"));
     let (staging, _) = store.stage(&digest()).unwrap();
     std::mem::forget(staging);
     let containers = directory.path().join("containers");

@@ -45,9 +45,7 @@ impl Site {
         let rootfs = self.directory.path().join(name);
         fs::create_dir_all(&rootfs).unwrap();
         let layers = layers.iter().map(|layer| (*layer).clone()).collect();
-        overlay(store.container(layers).unwrap(), rootfs)
-            .unwrap()
-            .keep()
+        overlay(store.container(layers).unwrap(), rootfs).unwrap().keep()
     }
 
     /// Collects until so many containers are left. Whoever else unshares a mount namespace on this
@@ -107,11 +105,7 @@ fn privileged_a_mount_keeps_its_layers_also_across_a_restart() {
     vm_harness::needs_root!();
     let site = Site::new();
     let store = site.open();
-    let (base, app, other) = (
-        layer(&store, "base"),
-        layer(&store, "app"),
-        layer(&store, "other"),
-    );
+    let (base, app, other) = (layer(&store, "base"), layer(&store, "app"), layer(&store, "other"));
     let first = site.mount(&store, "first", &[&base, &app]);
     let second = site.mount(&store, "second", &[&base, &other]);
     drop((base, app, other));
@@ -211,9 +205,8 @@ fn collecting_beside_pulls() {
     let store = site.open();
     let tars: Vec<_> = (0..3)
         .map(|number| {
-            let files = (0..10).fold(Tar::default(), |tar, file| {
-                tar.file(format!("{number}/{file}"), "x")
-            });
+            let files =
+                (0..10).fold(Tar::default(), |tar, file| tar.file(format!("{number}/{file}"), "x"));
             files.bytes()
         })
         .collect();
@@ -261,9 +254,7 @@ fn privileged_a_list_says_who_uses_what() {
     let listed = listing::list(&site.path()).unwrap();
     let find = |layer: &Layer| {
         let name = layer.path().file_name().unwrap().to_str().unwrap();
-        let found = listed
-            .iter()
-            .find(|listed| listed.name.digest().file_name() == name);
+        let found = listed.iter().find(|listed| listed.name.digest().file_name() == name);
         found.unwrap().clone()
     };
     let (found, other) = (find(&linked), find(&unused));
@@ -318,16 +309,9 @@ fn privileged_signatures_go_with_their_image() {
     let long = vec![b'x'; 2 * MAX_SIGNATURES_BYTES];
     store.keep_signatures(&image, &long).unwrap();
     // Cut, so that it is seen as longer than what is kept, and no more memory is taken.
-    assert_eq!(
-        store.signatures(&image).unwrap().len(),
-        MAX_SIGNATURES_BYTES + 1
-    );
+    assert_eq!(store.signatures(&image).unwrap().len(), MAX_SIGNATURES_BYTES + 1);
     keep().unwrap();
-    assert_eq!(
-        store.signatures(&image),
-        None,
-        "they were of other documents"
-    );
+    assert_eq!(store.signatures(&image), None, "they were of other documents");
     store.keep_signatures(&image, b"last").unwrap();
     drop(layer);
     store.collect(Duration::ZERO).unwrap();

@@ -34,10 +34,7 @@ pub fn publish(tar: Tar, store: &Store) -> Layer {
 pub fn try_publish(bytes: &[u8], store: &Store) -> Result<Layer, Failed> {
     let digest = digest_of(bytes);
     let (staging, root) = store.stage(&digest)?;
-    let expected = Expected {
-        digest: digest.clone(),
-        size: bytes.len() as u64,
-    };
+    let expected = Expected { digest: digest.clone(), size: bytes.len() as u64 };
     let waiting = CallerGuard::default();
     let pieces = [Bytes::copy_from_slice(bytes)].into_iter();
     let unpacked: Result<Unpacked, LayerError> =
@@ -106,10 +103,7 @@ impl Small {
         std::fs::create_dir(&path).unwrap();
         let at = path.to_str().unwrap();
         run("mount", &[arguments, &[at]].concat());
-        Self {
-            path,
-            _directory: directory,
-        }
+        Self { path, _directory: directory }
     }
 }
 
@@ -134,11 +128,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        for entry in std::fs::read_dir(self.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
+        for entry in std::fs::read_dir(self.path()).into_iter().flatten().flatten() {
             while unmount(entry.path(), UnmountFlags::DETACH).is_ok() {}
         }
     }
@@ -146,15 +136,8 @@ impl Drop for Place {
 
 fn run(program: &str, arguments: &[&str]) {
     // Debian's root finds these, other users do not.
-    let path = format!(
-        "{}:/usr/sbin:/sbin",
-        std::env::var("PATH").unwrap_or_default()
-    );
-    let output = Command::new(program)
-        .args(arguments)
-        .env("PATH", path)
-        .output()
-        .unwrap();
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(arguments).env("PATH", path).output().unwrap();
     assert!(output.status.success(), "{program}: {output:?}");
 }
 

@@ -59,10 +59,7 @@ fn archive(steps: &[Step]) -> Tar {
         if above.clone().any(|above| kinds.get(above) == Some(&false))
             || kinds.get(path).is_some_and(|known| *known != is_directory)
             || kinds.contains_key(path) && !is_directory
-            || !is_directory
-                && kinds
-                    .keys()
-                    .any(|known| known.starts_with(&format!("{path}/")))
+            || !is_directory && kinds.keys().any(|known| known.starts_with(&format!("{path}/")))
         {
             continue;
         }
@@ -98,11 +95,7 @@ fn look(root: &Path) -> BTreeMap<String, String> {
             found => found.unwrap(),
         };
         let kind = found.file_type();
-        assert!(
-            !kind.is_char_device(),
-            "a whiteout is left at {}",
-            path.display()
-        );
+        assert!(!kind.is_char_device(), "a whiteout is left at {}", path.display());
         let content = if kind.is_dir() {
             let entries = fs::read_dir(&path).unwrap();
             paths.extend(entries.map(|entry| entry.unwrap().path()));
@@ -118,11 +111,7 @@ fn look(root: &Path) -> BTreeMap<String, String> {
         // A directory without an entry anywhere has the time at which it was made.
         let is_new = found.mtime() > 1_750_000_000;
         let time = if is_new { 0 } else { found.mtime() };
-        let shown = format!(
-            "{kind:?} {:o} {} {time} {content}",
-            found.mode(),
-            found.uid()
-        );
+        let shown = format!("{kind:?} {:o} {} {time} {content}", found.mode(), found.uid());
         let name = path.strip_prefix(root).unwrap().display().to_string();
         seen.insert(name, shown);
     }
@@ -151,11 +140,8 @@ fn both(layers: &[Tar]) -> [BTreeMap<String, String>; 2] {
 #[test]
 fn privileged_any_layers_become_what_the_kernel_shows_of_them() {
     vm_harness::needs_root!();
-    let config = ProptestConfig {
-        cases: 150,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
+    let config =
+        ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() };
     let layers = proptest::collection::vec(proptest::collection::vec(step(), 0..8), 1..5);
     proptest!(config, |(layers in layers)| {
         let archives: Vec<_> = layers.iter().map(|steps| archive(steps)).collect();

@@ -19,14 +19,8 @@ fn file_of(name: &str, bytes: usize) -> Tar {
 /// Whether the error says how much there is and what to do.
 fn assert_full(failed: Failed) -> String {
     let text = failed.to_string();
-    assert!(
-        matches!(failed, Failed::Store(Error::Full { .. })),
-        "{text}"
-    );
-    assert!(
-        text.contains(" bytes") && text.contains("larger image store"),
-        "{text}"
-    );
+    assert!(matches!(failed, Failed::Store(Error::Full { .. })), "{text}");
+    assert!(text.contains(" bytes") && text.contains("larger image store"), "{text}");
     text
 }
 
@@ -45,10 +39,7 @@ fn fill(small: &Small) {
     // All but what a directory or a list of blocks may take.
     let free_for_data = usize::try_from(store.room().unwrap().free_bytes).unwrap() - MEBIBYTE / 4;
     let fits = publish(file_of("fits", free_for_data), &store);
-    assert_eq!(
-        fs::metadata(fits.root().join("fits")).unwrap().len(),
-        free_for_data as u64
-    );
+    assert_eq!(fs::metadata(fits.root().join("fits")).unwrap().len(), free_for_data as u64);
     // Nothing more fits now, and what is in use is not given up for it.
     let error = try_publish(&file_of("more", 2 * MEBIBYTE).bytes(), &store).unwrap_err();
     assert_full(error);
@@ -108,9 +99,7 @@ fn privileged_room_is_made_of_what_is_longest_unused() {
 fn use_up_files(small: &Small) {
     let store = Store::open(&small.path.join("store")).unwrap();
     let free = store.room().unwrap().free_files.unwrap();
-    let many = (0..500).fold(Tar::default(), |tar, number| {
-        tar.file(number.to_string(), "x")
-    });
+    let many = (0..500).fold(Tar::default(), |tar, number| tar.file(number.to_string(), "x"));
     let error = try_publish(&many.bytes(), &store).unwrap_err();
     let text = assert_full(error);
     assert!(text.contains(" and 0 files free"), "{text}");
@@ -119,9 +108,7 @@ fn use_up_files(small: &Small) {
     // Another test may be starting a program, which holds our open files for a moment.
     wait_until(|| store.room().unwrap().free_files == Some(free));
     // The directory of the layer, its root, its list.
-    let few = (0..free - 3).fold(Tar::default(), |tar, number| {
-        tar.file(number.to_string(), "x")
-    });
+    let few = (0..free - 3).fold(Tar::default(), |tar, number| tar.file(number.to_string(), "x"));
     let layer = publish(few, &store);
     assert_eq!(store.room().unwrap().free_files, Some(0));
     let error = store.container(vec![layer.clone()]).unwrap_err();
@@ -157,10 +144,7 @@ fn privileged_an_attribute_too_large_for_the_file_system_is_named() {
     let error = try_publish(&layer, &store).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, Failed::Layer(_)), "{text}");
-    assert!(
-        text.contains("attribute") && text.contains("decorated"),
-        "{text}"
-    );
+    assert!(text.contains("attribute") && text.contains("decorated"), "{text}");
 }
 
 #[test]

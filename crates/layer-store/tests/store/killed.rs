@@ -57,9 +57,7 @@ fn work() {
     let mut number = 0;
     loop {
         number = (number + 1) % 8;
-        let layers: Vec<Layer> = [number, number + 1]
-            .map(|one| publish(tar(one), &store))
-            .into();
+        let layers: Vec<Layer> = [number, number + 1].map(|one| publish(tar(one), &store)).into();
         let rootfs = directory.join(format!("rootfs-{}", number % 3));
         fs::create_dir_all(&rootfs).unwrap();
         // Of this child's predecessor, maybe.
@@ -127,10 +125,7 @@ fn privileged_killed_at_any_moment() {
             }
         }
     }
-    assert!(
-        seen_waste > 0,
-        "no child was killed in the middle of its work"
-    );
+    assert!(seen_waste > 0, "no child was killed in the middle of its work");
 }
 
 /// Another test may have our mounts in its own mount namespace for a moment.

@@ -29,10 +29,7 @@ fn privileged_as_many_layers_as_linux_joins() {
         .collect();
     let container = store.container(layers.clone()).unwrap();
     let error = overlay(container, rootfs.clone()).unwrap_err();
-    assert!(
-        matches!(error, Error::TooManyLayers { count: 501 }),
-        "{error}"
-    );
+    assert!(matches!(error, Error::TooManyLayers { count: 501 }), "{error}");
     layers.pop();
     // One that comes twice is one.
     layers.push(layers[7].clone());
@@ -67,11 +64,7 @@ fn privileged_a_mount_that_nobody_waits_for_is_undone() {
         let container = store.container(layers.to_vec()).unwrap();
         overlay(container, rootfs.clone()).unwrap()
     };
-    let containers = || {
-        fs::read_dir(directory.path().join("store/containers"))
-            .unwrap()
-            .count()
-    };
+    let containers = || fs::read_dir(directory.path().join("store/containers")).unwrap().count();
 
     let mounted = mount();
     assert_eq!(fs::read(rootfs.join("file")).unwrap(), b"upper");
@@ -112,12 +105,7 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
             Err(_) => format!("no {path}"),
             Ok(found) => {
                 let (mode, time) = (found.mode() & 0o7777, found.mtime());
-                format!(
-                    "{path} {mode:o} {}:{} {}",
-                    found.uid(),
-                    found.gid(),
-                    time % 10
-                )
+                format!("{path} {mode:o} {}:{} {}", found.uid(), found.gid(), time % 10)
             }
         };
         paths.iter().map(look).collect()
@@ -141,16 +129,10 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
     let paths = ["", "tmp", "home", "home/u"];
 
     let over = Tar::default().file("tmp/x", "x").file("home/u/f", "x");
-    assert_eq!(
-        shown(vec![base(), over], &paths),
-        [" 711 0:0 1", tmp, home, user]
-    );
+    assert_eq!(shown(vec![base(), over], &paths), [" 711 0:0 1", tmp, home, user]);
     let hiding = Tar::default().file("home/u/.wh.old", "");
     let between = Tar::default().file("home/u/f", "x");
-    let all = shown(
-        vec![base(), between, hiding],
-        &["home/u", "home/u/old", "home/u/f"],
-    );
+    let all = shown(vec![base(), between, hiding], &["home/u", "home/u/old", "home/u/f"]);
     assert_eq!(all[..2], [user, "no home/u/old"]);
 
     // The uppermost entry counts, not the lowest, and not what lies below something hidden.
@@ -169,15 +151,9 @@ fn privileged_what_layers_say_nothing_about_is_kept() {
     assert!(all[0].starts_with("home/u 755 0:0 "), "{all:?}");
     let opaque = directory(Tar::default(), "home", 0o755, 0, 7);
     let opaque = opaque.file("home/.wh..wh..opq", "");
-    let all = shown(
-        vec![base(), opaque, over()],
-        &["home", "home/u", "home/u/old"],
-    );
+    let all = shown(vec![base(), opaque, over()], &["home", "home/u", "home/u/old"]);
     assert!(all[1].starts_with("home/u 755 0:0 "), "{all:?}");
-    assert_eq!(
-        (&all[0][..], &all[2][..]),
-        ("home 755 0:0 7", "no home/u/old")
-    );
+    assert_eq!((&all[0][..], &all[2][..]), ("home 755 0:0 7", "no home/u/old"));
 
     // Everything in the root may be hidden too, but the root stays what it was.
     let opaque = Tar::default().file(".wh..wh..opq", "").file("new", "x");

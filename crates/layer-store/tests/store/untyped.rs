@@ -20,10 +20,7 @@ fn privileged_layers_are_flattened_without_types() {
     let is_typed = |entry: rustix::io::Result<rustix::fs::DirEntry>| {
         entry.unwrap().file_type() != FileType::Unknown
     };
-    assert!(
-        !listed.into_iter().any(is_typed),
-        "this file system notes types"
-    );
+    assert!(!listed.into_iter().any(is_typed), "this file system notes types");
 
     let lower = Tar::default()
         .directory("d")
@@ -44,13 +41,7 @@ fn privileged_layers_are_flattened_without_types() {
     assert_eq!(fs::read(target.join("d/lower")).unwrap(), b"1");
     assert_eq!(fs::read(target.join("d/upper")).unwrap(), b"2");
     for whiteout in ["d/hidden", "e/deep/nothing", "new/nothing"] {
-        assert!(
-            fs::symlink_metadata(target.join(whiteout)).is_err(),
-            "{whiteout}"
-        );
+        assert!(fs::symlink_metadata(target.join(whiteout)).is_err(), "{whiteout}");
     }
-    assert_eq!(
-        fs::metadata(target.join("d")).unwrap().mode() & 0o170_000,
-        0o040_000
-    );
+    assert_eq!(fs::metadata(target.join("d")).unwrap().mode() & 0o170_000, 0o040_000);
 }

@@ -22,10 +22,7 @@ fuzzing::target!(|bytes: &[u8]| {
     fs::create_dir(&root).expect("a directory");
     fs::write(directory.path().join("outside"), "untouched").expect("a file");
     let digest = digest_of(&archive);
-    let expected = Expected {
-        digest: digest.clone(),
-        size: archive.len() as u64,
-    };
+    let expected = Expected { digest: digest.clone(), size: archive.len() as u64 };
     let _ = layer_unpack::unpack(
         [bytes::Bytes::from(archive)].into_iter(),
         &expected,
@@ -35,12 +32,7 @@ fuzzing::target!(|bytes: &[u8]| {
         &CallerGuard::default().watch(),
     );
     assert!(fs::read(directory.path().join("outside")).expect("the file") == b"untouched");
-    assert!(
-        fs::read_dir(directory.path())
-            .expect("the directory")
-            .count()
-            == 2
-    );
+    assert!(fs::read_dir(directory.path()).expect("the directory").count() == 2);
 });
 
 fn digest_of(bytes: &[u8]) -> Digest {

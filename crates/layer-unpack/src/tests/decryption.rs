@@ -17,10 +17,7 @@ const NONCE: [u8; 16] = *b"0123456789abcdef";
 pub(super) fn has_openssl() -> bool {
     let version = Command::new("openssl").arg("version").output();
     let is_there = version.is_ok_and(|output| output.status.success());
-    assert!(
-        is_there || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(),
-        "openssl is missing"
-    );
+    assert!(is_there || std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "openssl is missing");
     if !is_there {
         eprintln!("skipped, there is no openssl");
     }
@@ -78,9 +75,7 @@ impl Sealed {
         assert_eq!(ciphertext.len(), compressed.len());
         assert!(ciphertext.is_empty() || ciphertext != compressed);
         let option = format!("hexkey:{key}");
-        let hmac = [
-            "dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary",
-        ];
+        let hmac = ["dgst", "-sha256", "-mac", "HMAC", "-macopt", &option, "-binary"];
         Self {
             hmac: openssl(&ciphertext, &hmac),
             ciphertext,
@@ -204,10 +199,7 @@ fn the_digest_that_was_wrapped_is_that_of_a_tools_source() {
     needs_openssl!();
     let archive = Tar::default().bytes();
     let mut sealed = Sealed::new(&gzip(&archive), &archive);
-    for source in [
-        digest_of(&archive),
-        digest_of(b"the blob of a tool's source"),
-    ] {
+    for source in [digest_of(&archive), digest_of(b"the blob of a tool's source")] {
         sealed.source_digest = source;
         sealed.unpack().1.unwrap();
     }
@@ -295,14 +287,7 @@ fn decrypting_ends_when_nobody_waits() {
     let caller = waiting.watch();
     let source = limits::Endless::new(&sealed.ciphertext, Some(waiting));
     let (expected, key) = (limits::endless(), sealed.key());
-    let result = unpack(
-        source,
-        &expected,
-        Some(&key),
-        &sealed.diff_id,
-        root,
-        &caller,
-    );
+    let result = unpack(source, &expected, Some(&key), &sealed.diff_id, root, &caller);
     assert_is!(result, Err(LayerError::GivenUp));
 }
 

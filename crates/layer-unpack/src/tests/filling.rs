@@ -33,10 +33,7 @@ fn unpack_by(by: By, plain: &[u8], root: &Path) -> Result<(), String> {
         By::Another => 0,
         By::Late => return unpack_late(plain, directory, &caller),
     };
-    let limits = Limits {
-        filled_apart_bytes,
-        ..LIMITS
-    };
+    let limits = Limits { filled_apart_bytes, ..LIMITS };
     let expected = expected(plain);
     let digest = &expected.digest;
     let source = chunks(plain);
@@ -50,9 +47,7 @@ fn unpack_late(plain: &[u8], root: OwnedFd, caller: &CallerWatch) -> Result<(), 
     let mut source = Chunks::new(chunks(plain));
     let made = unpack::unpack(&mut source, root, 1000, Files::there(to_fill), caller);
     let filled = Filler::default().run(filled);
-    filled
-        .and(made.map(drop))
-        .map_err(|error| error.to_string())
+    filled.and(made.map(drop)).map_err(|error| error.to_string())
 }
 
 /// What comes of it in all ways, which has to be one thing.
@@ -120,10 +115,7 @@ fn privileged_the_first_error_counts() {
     for (tar, expected) in [
         (full.clone().file("../later", ""), "cannot write \"large\""),
         (full, "cannot write \"large\""),
-        (
-            Tar::default().file("../earlier", "").file("b", ""),
-            "\"../earlier\" has a component",
-        ),
+        (Tar::default().file("../earlier", "").file("b", ""), "\"../earlier\" has a component"),
     ] {
         let plain = tar.bytes();
         for by in ALL {
@@ -155,9 +147,8 @@ fn a_panic_about_a_file_is_not_lost() {
 #[test]
 fn privileged_a_layer_in_small_pieces_does_not_wait_for_itself() {
     vm_harness::needs_root!();
-    let archive = (0..300).fold(Tar::default(), |tar, number| {
-        tar.file(format!("{number}"), format!("{number}"))
-    });
+    let archive = (0..300)
+        .fold(Tar::default(), |tar, number| tar.file(format!("{number}"), format!("{number}")));
     unpack_in_all_ways(&archive).unwrap();
     // Most of it are headers, so each buffer of a quarter MiB has few files.
     let mut sparse = Tar::default();
@@ -181,9 +172,7 @@ struct Drawn {
     time: u64,
 }
 
-const NAMES: [&str; 9] = [
-    "a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "l/a", "d/.wh.a",
-];
+const NAMES: [&str; 9] = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "l/a", "d/.wh.a"];
 
 impl Drawn {
     fn add(&self, tar: Tar) -> Tar {

@@ -37,10 +37,7 @@ fn privileged_links_do_not_lead_deeper_than_paths() {
     let (place, result) = tar.unpack();
     let error = result.unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
-    assert!(
-        source.contains("more than 512 directories deep"),
-        "{source}"
-    );
+    assert!(source.contains("more than 512 directories deep"), "{source}");
     let layer = place.path().join("layer");
     let mut at: OwnedFd = fs::File::open(layer).unwrap().into();
     let mut depth = 0;
@@ -63,11 +60,7 @@ pub(super) struct Endless<'a> {
 impl<'a> Endless<'a> {
     pub(super) fn new(start: &'a [u8], waiting: Option<CallerGuard>) -> Self {
         let sent = 0;
-        Self {
-            start,
-            sent,
-            waiting,
-        }
+        Self { start, sent, waiting }
     }
 }
 
@@ -76,11 +69,7 @@ impl Iterator for Endless<'_> {
 
     fn next(&mut self) -> Option<Bytes> {
         let start = Bytes::copy_from_slice(std::mem::take(&mut self.start));
-        let chunk = if start.is_empty() {
-            Bytes::from_static(&[0; 64 << 10])
-        } else {
-            start
-        };
+        let chunk = if start.is_empty() { Bytes::from_static(&[0; 64 << 10]) } else { start };
         self.sent += chunk.len();
         if self.sent > 1 << 20 {
             self.waiting = None;
@@ -96,10 +85,7 @@ pub(super) fn large_file() -> Vec<u8> {
 }
 
 pub(super) fn endless() -> Expected {
-    Expected {
-        digest: digest_of(b""),
-        size: 1 << 50,
-    }
+    Expected { digest: digest_of(b""), size: 1 << 50 }
 }
 
 #[test]
@@ -142,10 +128,7 @@ fn privileged_only_the_right_blob_tells_that_the_store_is_full() {
     let error = unpack_into_little(chunks(&plain), &right, None, &caller);
     assert!(error.is_no_space() && error.is_local(), "{error:?}");
 
-    let other = Expected {
-        digest: digest_of(b""),
-        ..right
-    };
+    let other = Expected { digest: digest_of(b""), ..right };
     let error = unpack_into_little(chunks(&plain), &other, None, &caller);
     assert_is!(error, LayerError::Blob(_));
     // Nor does it go on for ever.
@@ -170,15 +153,7 @@ fn a_machine_without_threads_is_an_error() {
         let waiting = CallerGuard::default();
         let expected = expected(&plain);
         let source = chunks(&plain);
-        unpack(
-            source,
-            &expected,
-            None,
-            &expected.digest,
-            root,
-            &waiting.watch(),
-        )
-        .unwrap_err()
+        unpack(source, &expected, None, &expected.digest, root, &waiting.watch()).unwrap_err()
     });
     let error = error.join().unwrap();
     assert_is!(error, LayerError::Thread(_));
@@ -209,10 +184,7 @@ fn each_thread_that_cannot_be_started_is_an_error() {
         let threads = more + if key.is_some() { 4 } else { 3 };
         for starts in 0..threads {
             let error = unpack(starts).0.unwrap_err();
-            assert!(
-                matches!(error, LayerError::Thread(_)),
-                "{starts}: {error:?}"
-            );
+            assert!(matches!(error, LayerError::Thread(_)), "{starts}: {error:?}");
             assert!(error.is_local() && !error.is_no_space());
         }
         let (unpacked, left) = unpack(threads);
@@ -229,31 +201,16 @@ fn privileged_a_layer_has_limits() {
     let unpack = |plain_bytes, entries| {
         let directory = tempfile::tempdir().unwrap();
         let root = fs::File::open(directory.path()).unwrap().into();
-        let limits = Limits {
-            plain_bytes,
-            entries,
-            ..LIMITS
-        };
+        let limits = Limits { plain_bytes, entries, ..LIMITS };
         let waiting = CallerGuard::default();
         let caller = waiting.watch();
-        pipeline::run(
-            &limits,
-            chunks(&plain),
-            &expected,
-            None,
-            &expected.digest,
-            root,
-            &caller,
-        )
+        pipeline::run(&limits, chunks(&plain), &expected, None, &expected.digest, root, &caller)
     };
     unpack(size, 2).unwrap();
     let error = unpack(size - 1, 2).unwrap_err();
     assert_is!(error, LayerError::Compression(_));
     let error = unpack(size, 1).unwrap_err();
-    assert!(
-        error.to_string().contains("number of entries exceeds"),
-        "{error:?}"
-    );
+    assert!(error.to_string().contains("number of entries exceeds"), "{error:?}");
 }
 
 /// The header of a frame and a block of one byte, by hand (RFC 8878, "Zstandard Frames"): no
@@ -262,13 +219,7 @@ fn privileged_a_layer_has_limits() {
 fn a_zstd_window_has_a_limit() {
     let frame = |window_log: u8| {
         let magic = [0x28, 0xb5, 0x2f, 0xfd];
-        [
-            &magic[..],
-            &[0, (window_log - 10) << 3],
-            &[0b1001, 0, 0],
-            b"x",
-        ]
-        .concat()
+        [&magic[..], &[0, (window_log - 10) << 3], &[0b1001, 0, 0], b"x"].concat()
     };
     for (window_log, is_taken) in [(25, true), (26, false)] {
         let frame = frame(window_log);
@@ -301,15 +252,10 @@ fn a_stage_that_ends_early_leaves_nobody_waiting() {
         (is_garbage, blobs(compressed, &plain))
     });
     let blobs = blobs.into_iter().flat_map(|(is_garbage, blobs)| {
-        blobs
-            .into_iter()
-            .map(move |(blob, key)| (is_garbage, blob, key))
+        blobs.into_iter().map(move |(blob, key)| (is_garbage, blob, key))
     });
     for (is_garbage, blob, key) in blobs {
-        let expected = |digest| Expected {
-            digest,
-            size: blob.len() as u64,
-        };
+        let expected = |digest| Expected { digest, size: blob.len() as u64 };
         let unpack = |expected: Expected| {
             let (path, key, diff_id) = (directory.path(), key.as_ref(), digest_of(&plain));
             unpack_into(path, chunks(&blob), &expected, key, &diff_id).unwrap_err()
@@ -331,13 +277,9 @@ fn a_panic_is_not_lost_and_leaves_nobody_waiting() {
     let start = large_file();
     for (start, key) in blobs(&start, &start) {
         let directory = tempfile::tempdir().unwrap();
-        let source = Endless::new(&start, None).enumerate().map(|(at, chunk)| {
-            if at == 100 {
-                panic!("the source broke")
-            } else {
-                chunk
-            }
-        });
+        let source = Endless::new(&start, None)
+            .enumerate()
+            .map(|(at, chunk)| if at == 100 { panic!("the source broke") } else { chunk });
         let result = catch_unwind(AssertUnwindSafe(|| {
             let (path, key, diff_id) = (directory.path(), key.as_ref(), digest_of(b""));
             unpack_into(path, source, &endless(), key, &diff_id)

@@ -106,14 +106,12 @@ fn privileged_a_directory_has_a_path_that_the_kernel_takes() {
         let (below, last) = (format!("s/{long}"), "e".repeat(name));
         let file = |tar: Tar, path: String| tar.pax(&[("path", path.as_bytes())]).file("f", "");
         let link = |tar: Tar, name: &str, target: &str| {
-            tar.pax(&[("linkpath", target.as_bytes())])
-                .symlink(name, "x")
+            tar.pax(&[("linkpath", target.as_bytes())]).symlink(name, "x")
         };
         let tar = file(Tar::default(), format!("{long}/f"));
         let tar = link(tar, "s", &long);
         let tar = link(file(tar, format!("{below}/f")), "t", &below);
-        tar.pax(&[("path", format!("t/{last}").as_bytes())])
-            .directory("d")
+        tar.pax(&[("path", format!("t/{last}").as_bytes())]).directory("d")
     };
     unpack_until(archive(20), 0).unwrap();
     let error = unpack_until(archive(200), 0).unwrap_err().to_string();

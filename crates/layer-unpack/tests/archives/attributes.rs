@@ -19,12 +19,8 @@ const DEFAULT: &str = "SCHILY.xattr.system.posix_acl_default";
 fn names(path: &Path) -> Vec<String> {
     let mut names = Vec::with_capacity(64 << 10);
     llistxattr(path, spare_capacity(&mut names)).unwrap();
-    let names = names
-        .split(|&byte| byte == 0)
-        .filter(|name| !name.is_empty());
-    let mut names: Vec<_> = names
-        .map(|name| String::from_utf8(name.to_vec()).unwrap())
-        .collect();
+    let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    let mut names: Vec<_> = names.map(|name| String::from_utf8(name.to_vec()).unwrap()).collect();
     names.sort();
     names
 }
@@ -38,10 +34,7 @@ fn privileged_only_some_attributes_come_in() {
         ("SCHILY.xattr.trusted.a", b"1"),
         ("SCHILY.xattr.trusted.overlay.redirect", b"/etc"),
         ("SCHILY.xattr.trusted.overlay.opaque", b"y"),
-        (
-            "SCHILY.xattr.security.selinux",
-            b"system_u:object_r:shadow_t:s0",
-        ),
+        ("SCHILY.xattr.security.selinux", b"system_u:object_r:shadow_t:s0"),
         ("SCHILY.xattr.security.ima", b"\x04"),
         ("SCHILY.xattr.system.nfs4_acl", b"x"),
         ("SCHILY.xattr.system.posix_acl", b"x"),
@@ -49,16 +42,9 @@ fn privileged_only_some_attributes_come_in() {
         ("SCHILY.xattr.", b"x"),
         ("LIBARCHIVE.xattr.user.b", b"MQ"),
         ("RHT.security.selinux", b"x"),
-        (
-            "SCHILY.acl.access",
-            b"user::rw-,user:root:rwx,group::r--,mask::rwx,other::---",
-        ),
+        ("SCHILY.acl.access", b"user::rw-,user:root:rwx,group::r--,mask::rwx,other::---"),
     ];
-    let tar = Tar::default()
-        .pax(records)
-        .file("file", "x")
-        .pax(records)
-        .directory("directory");
+    let tar = Tar::default().pax(records).file("file", "x").pax(records).directory("directory");
     let tar = tar.pax(records).symlink("link", "file").pax(records).entry(
         EntryType::Fifo,
         "pipe",
@@ -67,11 +53,7 @@ fn privileged_only_some_attributes_come_in() {
     );
     let layer = unpacked(tar);
     for name in ["file", "directory"] {
-        assert_eq!(
-            names(&layer.root.join(name)),
-            ["user.a", "user.overlay.redirect"],
-            "{name}"
-        );
+        assert_eq!(names(&layer.root.join(name)), ["user.a", "user.overlay.redirect"], "{name}");
     }
     for name in ["link", "pipe"] {
         assert!(names(&layer.root.join(name)).is_empty(), "{name}");
@@ -115,10 +97,6 @@ fn privileged_acls_hold_where_they_were_set_and_nowhere_else() {
     ] {
         let path = layer.root.join(name);
         assert_eq!(names(&path), expected, "{name}");
-        assert_eq!(
-            path.symlink_metadata().unwrap().mode() & 0o7777,
-            mode,
-            "{name}"
-        );
+        assert_eq!(path.symlink_metadata().unwrap().mode() & 0o7777, mode, "{name}");
     }
 }

@@ -20,9 +20,7 @@ fn privileged_each_digest_may_be_a_sha512() {
     let plain = Tar::default().file("a", "content").bytes();
     let blob = gzip(&plain);
     let digests = [sha256 as fn(&[u8]) -> _, sha512];
-    for (blob_digest, diff_id) in digests
-        .iter()
-        .flat_map(|blob| digests.map(|plain| (blob, plain)))
+    for (blob_digest, diff_id) in digests.iter().flat_map(|blob| digests.map(|plain| (blob, plain)))
     {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("a");
@@ -55,9 +53,6 @@ fn gzip_members_may_be_padded() {
     for rest in [&b"garbage"[..], b"\0\0garbage", b"\x1f\x8b"] {
         let blob = [&members[..], rest].concat();
         let result = unpack(&blob);
-        assert!(
-            matches!(result, Err(LayerError::Compression(_))),
-            "{rest:?}: {result:?}"
-        );
+        assert!(matches!(result, Err(LayerError::Compression(_))), "{rest:?}: {result:?}");
     }
 }

@@ -12,10 +12,7 @@ use crate::support::first;
 fn assert_limit(what: &str, at: Tar, over: Tar) {
     first(at).unwrap_or_else(|error| panic!("{what}: {error}"));
     let error = first(over).unwrap_err();
-    assert!(
-        matches!(error.fault(), ArchiveError::Limit { .. }),
-        "{what}: {error}"
-    );
+    assert!(matches!(error.fault(), ArchiveError::Limit { .. }), "{what}: {error}");
     assert!(error.to_string().contains(what), "{what}: {error}");
 }
 
@@ -23,11 +20,7 @@ fn assert_limit(what: &str, at: Tar, over: Tar) {
 fn paths_and_links_have_a_length() {
     let text = |bytes: usize| vec![b'p'; bytes];
     let pax = |key: &'static str, bytes| {
-        move |kind| {
-            Tar::default()
-                .pax(&[(key, &text(bytes))])
-                .entry(kind, "a", "b", b"")
-        }
+        move |kind| Tar::default().pax(&[(key, &text(bytes))]).entry(kind, "a", "b", b"")
     };
     let (at, over) = (MAX_PATH_BYTES, MAX_PATH_BYTES + 1);
     let (file, link) = (EntryType::Regular, EntryType::Symlink);
@@ -42,18 +35,13 @@ fn paths_and_links_have_a_length() {
     // A sparse file's own name is one too.
     let records = |bytes| {
         let size = ("GNU.sparse.size", &b"0"[..]);
-        Tar::default()
-            .pax(&[size, ("GNU.sparse.name", &text(bytes))])
-            .file("a", "")
+        Tar::default().pax(&[size, ("GNU.sparse.name", &text(bytes))]).file("a", "")
     };
     assert_limit("length of its path", records(at), records(over));
 
-    for (bytes, depth, is_taken) in [
-        (255, 1, true),
-        (256, 1, false),
-        (1, 512, true),
-        (1, 513, false),
-    ] {
+    for (bytes, depth, is_taken) in
+        [(255, 1, true), (256, 1, false), (1, 512, true), (1, 513, false)]
+    {
         let path = vec![text(bytes); depth].join(&b'/');
         assert_eq!(EntryPath::parse(&path).is_ok(), is_taken, "{bytes} {depth}");
     }
@@ -80,16 +68,11 @@ fn records_have_a_size() {
         EntryType::GNULongLink,
     ] {
         let error = first(claimed(kind)).unwrap_err();
-        assert!(
-            matches!(error.fault(), ArchiveError::Limit { .. }),
-            "{kind:?}: {error}"
-        );
+        assert!(matches!(error.fault(), ArchiveError::Limit { .. }), "{kind:?}: {error}");
     }
     let global = |bytes: u64| {
         let value = vec![b'c'; usize::try_from(bytes).unwrap()];
-        Tar::default()
-            .global_pax(&[("comment", &value)])
-            .file("a", "")
+        Tar::default().global_pax(&[("comment", &value)]).file("a", "")
     };
     assert_limit("a global header", global(at), global(at + 1));
 }
@@ -103,11 +86,7 @@ fn attributes_have_a_number_and_a_size() {
     let named = |name: String| format!("SCHILY.xattr.{name}");
     let many = |count| (0..count).map(|at| named(format!("user.{at}"))).collect();
     let number = |count| with(many(count), b"");
-    assert_limit(
-        "number of extended attributes",
-        number(MAX_XATTRS),
-        number(MAX_XATTRS + 1),
-    );
+    assert_limit("number of extended attributes", number(MAX_XATTRS), number(MAX_XATTRS + 1));
     let name = |bytes| vec![named("n".repeat(bytes))];
     assert_limit(
         "length of an extended attribute's name",
@@ -124,11 +103,7 @@ fn attributes_have_a_number_and_a_size() {
 
 #[test]
 fn entries_are_counted_with_what_precedes_them() {
-    let bytes = Tar::default()
-        .pax(&[("gid", b"1")])
-        .file("a", "")
-        .file("b", "")
-        .bytes();
+    let bytes = Tar::default().pax(&[("gid", b"1")]).file("a", "").file("b", "").bytes();
     let read = |max_entries| {
         let mut archive = Archive::new(&bytes[..], max_entries);
         archive.next_entry()?;

@@ -51,16 +51,8 @@ fn what_others_read_in_another_way_is_told() {
     let symlinked = Tar::default().symlink("lib", "usr/lib").file("lib/x", "");
     for (archive, path, what) in [
         (Tar::default().file("/a", ""), "/a", What::Absolute),
-        (
-            Tar::default().file("a", "").file("./a", ""),
-            "./a",
-            What::Again,
-        ),
-        (
-            Tar::default().file("a/b", "").symlink("a", "b"),
-            "a",
-            What::Again,
-        ),
+        (Tar::default().file("a", "").file("./a", ""), "./a", What::Again),
+        (Tar::default().file("a/b", "").symlink("a", "b"), "a", What::Again),
         (symlinked, "lib/x", What::BelowLink("lib".to_owned())),
         (
             Tar::default().file("d/a", "").file("d/.wh.a", ""),
@@ -72,11 +64,7 @@ fn what_others_read_in_another_way_is_told() {
             "d/.wh..wh..opq",
             What::LateOpaque,
         ),
-        (
-            Tar::default().file(".wh..wh.plnk", ""),
-            ".wh..wh.plnk",
-            What::Aufs,
-        ),
+        (Tar::default().file(".wh..wh.plnk", ""), ".wh..wh.plnk", What::Aufs),
         (
             Tar::default().entry_with(EntryType::Char, "gone", "", b"", device),
             "gone",
@@ -87,11 +75,7 @@ fn what_others_read_in_another_way_is_told() {
             "l",
             What::Odd(Oddity::ClaimedSize(9)),
         ),
-        (
-            Tar::default().pax(&[("uid", b"-2")]).file("a", ""),
-            "a",
-            What::Odd(Oddity::Owner(-2)),
-        ),
+        (Tar::default().pax(&[("uid", b"-2")]).file("a", ""), "a", What::Odd(Oddity::Owner(-2))),
     ] {
         let found = remarks(&archive.bytes());
         assert_eq!(found, one(path, what.clone()));
@@ -112,23 +96,14 @@ fn privileged_what_is_refused_is_told() {
     for (archive, word) in [
         (Tar::default().file("a/../b", ""), "\"..\""),
         (Tar::default().hard_link("a", "b"), "hard link"),
-        (
-            Tar::default().hard_link("a", "b").file("b", ""),
-            "hard link",
-        ),
+        (Tar::default().hard_link("a", "b").file("b", ""), "hard link"),
         (Tar::default().file("d/.wh...", ""), "whiteout"),
-        (
-            Tar::default().entry(EntryType::new(b'Z'), "z", "", b""),
-            "unknown type",
-        ),
+        (Tar::default().entry(EntryType::new(b'Z'), "z", "", b""), "unknown type"),
     ] {
         let archive = archive.bytes();
         let found = remarks(&archive);
         let (_, what) = found.last().unwrap();
-        assert!(
-            what.is_refusal() && what.to_string().contains(word),
-            "{what}"
-        );
+        assert!(what.is_refusal() && what.to_string().contains(word), "{what}");
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let digest = sha256(&archive);
         unpack_blob(&archive, digest.clone(), &digest, directory.path()).unwrap_err();

@@ -60,50 +60,16 @@ fn errors_name_the_entry_and_the_cause() {
     let node = |header: &mut Header| header.as_mut_bytes()[329..331].copy_from_slice(b"x\0");
     let v7 = |header: &mut Header| header.as_mut_bytes()[257..].fill(0);
     for (entry, cause) in [
-        (
-            Tar::default().file_with("bad", b"", field(100, b"rwx")),
-            "its mode cannot be read",
-        ),
-        (
-            Tar::default().file_with("bad", b"", field(108, b"me")),
-            "its owner or group",
-        ),
-        (
-            Tar::default().file_with("bad", b"", field(116, b"us")),
-            "its owner or group",
-        ),
-        (
-            Tar::default().file_with("bad", b"", field(124, b"big")),
-            "its size cannot be read",
-        ),
-        (
-            Tar::default().file_with("bad", b"", field(136, b"now")),
-            "its time cannot be read",
-        ),
-        (
-            Tar::default().entry_with(EntryType::Char, "bad", "", b"", node),
-            "numbers that Linux",
-        ),
-        (
-            Tar::default().entry_with(EntryType::Char, "bad", "", b"", v7),
-            "no place for a device",
-        ),
-        (
-            Tar::default().entry(EntryType::new(b'Z'), "bad", "", b""),
-            "of unknown type 'Z'",
-        ),
-        (
-            Tar::default()
-                .pax(&[("uid", b"4294967296")])
-                .file("bad", ""),
-            "Linux does not have",
-        ),
-        (
-            Tar::default()
-                .pax(&[("gid", b"-2147483649")])
-                .file("bad", ""),
-            "Linux does not have",
-        ),
+        (Tar::default().file_with("bad", b"", field(100, b"rwx")), "its mode cannot be read"),
+        (Tar::default().file_with("bad", b"", field(108, b"me")), "its owner or group"),
+        (Tar::default().file_with("bad", b"", field(116, b"us")), "its owner or group"),
+        (Tar::default().file_with("bad", b"", field(124, b"big")), "its size cannot be read"),
+        (Tar::default().file_with("bad", b"", field(136, b"now")), "its time cannot be read"),
+        (Tar::default().entry_with(EntryType::Char, "bad", "", b"", node), "numbers that Linux"),
+        (Tar::default().entry_with(EntryType::Char, "bad", "", b"", v7), "no place for a device"),
+        (Tar::default().entry(EntryType::new(b'Z'), "bad", "", b""), "of unknown type 'Z'"),
+        (Tar::default().pax(&[("uid", b"4294967296")]).file("bad", ""), "Linux does not have"),
+        (Tar::default().pax(&[("gid", b"-2147483649")]).file("bad", ""), "Linux does not have"),
     ] {
         let archive = Tar::default().file("good", "x").0;
         let said = refusal(&[archive, entry.bytes()].concat());
@@ -117,17 +83,11 @@ fn errors_name_the_entry_and_the_cause() {
     assert!(said.contains(expected), "{said}");
     let record = Tar::default().pax(&[("mtime", b"soon")]).file("bad", "");
     let said = refusal(&record.bytes());
-    assert!(
-        said.contains("entry 1 of the archive, \"PaxHeaders/x\": extended header"),
-        "{said}"
-    );
+    assert!(said.contains("entry 1 of the archive, \"PaxHeaders/x\": extended header"), "{said}");
     // What an archive calls its entries is shown so that a terminal takes no harm.
     let hostile = Tar::default().file_with(b"\x1b[2J\xff", b"", field(100, b"rwx"));
     let said = refusal(&hostile.bytes());
-    assert!(
-        !said.contains('\x1b') && said.contains("\\u{1b}[2J"),
-        "{said}"
-    );
+    assert!(!said.contains('\x1b') && said.contains("\\u{1b}[2J"), "{said}");
 }
 
 #[test]
@@ -141,22 +101,12 @@ fn what_has_no_content_may_claim_a_size() {
         EntryType::Fifo,
         EntryType::Directory,
     ] {
-        let tar = Tar::default()
-            .entry_with(kind, "a", "b", b"", sized)
-            .file("next", "x");
+        let tar = Tar::default().entry_with(kind, "a", "b", b"", sized).file("next", "x");
         let bytes = tar.bytes();
         let mut archive = Archive::new(&bytes[..], 10);
         let entry = archive.next_entry().unwrap().unwrap();
-        assert_eq!(
-            entry.oddities,
-            [Oddity::ClaimedSize(u64::MAX >> 2)],
-            "{kind:?}"
-        );
-        assert_eq!(
-            archive.next_entry().unwrap().unwrap().path,
-            b"next",
-            "{kind:?}"
-        );
+        assert_eq!(entry.oddities, [Oddity::ClaimedSize(u64::MAX >> 2)], "{kind:?}");
+        assert_eq!(archive.next_entry().unwrap().unwrap().path, b"next", "{kind:?}");
     }
 }
 
@@ -170,11 +120,7 @@ fn owners_may_be_negative_or_left() {
         (b"-2", Some(u32::MAX - 1)),
         (b"-2147483648", Some(1 << 31)),
     ] {
-        let entry = first(
-            Tar::default()
-                .pax(&[("uid", text), ("gid", text)])
-                .file("a", ""),
-        );
+        let entry = first(Tar::default().pax(&[("uid", text), ("gid", text)]).file("a", ""));
         let entry = entry.unwrap();
         assert_eq!((entry.uid, entry.gid), (expected, expected), "{text:?}");
     }
@@ -183,12 +129,7 @@ fn owners_may_be_negative_or_left() {
 #[test]
 fn a_sum_may_be_of_signed_bytes() {
     let mut bytes = Tar::default().file(b"\xff\xfe", "x").bytes();
-    let sum = |bytes: &[u8]| {
-        bytes
-            .iter()
-            .map(|&byte| i32::from(byte.cast_signed()))
-            .sum::<i32>()
-    };
+    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| i32::from(byte.cast_signed())).sum::<i32>();
     bytes[148..156].fill(b' ');
     let text = format!("{:06o}\0 ", sum(&bytes[..512]));
     bytes[148..156].copy_from_slice(text.as_bytes());
@@ -237,34 +178,13 @@ fn privileged_an_entry_behind_a_link_makes_its_directory() {
 fn privileged_a_way_may_lead_nowhere() {
     vm_harness::needs_root!();
     for (tar, cause) in [
-        (
-            Tar::default()
-                .symlink("a", "b")
-                .symlink("b", "a")
-                .file("a/x", ""),
-            "symbolic link",
-        ),
-        (
-            Tar::default().symlink("a", "a").file("a/x", ""),
-            "symbolic link",
-        ),
-        (
-            Tar::default()
-                .file("f", "")
-                .symlink("a", "f")
-                .file("a/x", ""),
-            "Not a directory",
-        ),
-        (
-            Tar::default().symlink("a", "a/a/b").file("a/x", ""),
-            "symbolic link",
-        ),
+        (Tar::default().symlink("a", "b").symlink("b", "a").file("a/x", ""), "symbolic link"),
+        (Tar::default().symlink("a", "a").file("a/x", ""), "symbolic link"),
+        (Tar::default().file("f", "").symlink("a", "f").file("a/x", ""), "Not a directory"),
+        (Tar::default().symlink("a", "a/a/b").file("a/x", ""), "symbolic link"),
     ] {
         let said = refusal(&tar.bytes());
-        assert!(
-            said.contains("cannot open the directory of \"a/x\""),
-            "{said}"
-        );
+        assert!(said.contains("cannot open the directory of \"a/x\""), "{said}");
         assert!(said.contains(cause), "{said}");
     }
 }

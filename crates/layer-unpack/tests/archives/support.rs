@@ -34,20 +34,10 @@ pub fn unpack_blob(
     diff_id: &Digest,
     root: &Path,
 ) -> Result<Unpacked, LayerError> {
-    let expected = Expected {
-        digest,
-        size: blob.len() as u64,
-    };
+    let expected = Expected { digest, size: blob.len() as u64 };
     let (source, waiting) = (Bytes::copy_from_slice(blob), CallerGuard::default());
     let root = fs::File::open(root).unwrap().into();
-    unpack(
-        [source].into_iter(),
-        &expected,
-        None,
-        diff_id,
-        root,
-        &waiting.watch(),
-    )
+    unpack([source].into_iter(), &expected, None, diff_id, root, &waiting.watch())
 }
 
 /// Where an archive was unpacked.
@@ -63,10 +53,7 @@ pub fn unpacked(archive: Tar) -> Layer {
     fs::create_dir(&root).unwrap();
     let bytes = archive.bytes();
     unpack_blob(&bytes, sha256(&bytes), &sha256(&bytes), &root).unwrap();
-    Layer {
-        _directory: directory,
-        root,
-    }
+    Layer { _directory: directory, root }
 }
 
 /// The first entry of an archive.

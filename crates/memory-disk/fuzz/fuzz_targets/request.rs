@@ -18,10 +18,7 @@ const IMAGE_BYTES: usize = 8 * 512;
 static STATE: LazyLock<Mutex<(GuestMemoryMmap<()>, Disk)>> = LazyLock::new(|| {
     let image: Vec<u8> = (0..IMAGE_BYTES).map(|n| (n % 255) as u8 + 1).collect();
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]);
-    Mutex::new((
-        memory.expect("a mapping"),
-        Disk::new(&image).expect("locked memory"),
-    ))
+    Mutex::new((memory.expect("a mapping"), Disk::new(&image).expect("locked memory")))
 });
 
 fuzzing::target!(|input: &[u8]| {
@@ -29,9 +26,7 @@ fuzzing::target!(|input: &[u8]| {
     let (memory, disk) = &mut *state;
     let mut before = input.to_vec();
     before.resize(MEMORY_BYTES, 0);
-    memory
-        .write_slice(&before, GuestAddress(0))
-        .expect("the whole memory");
+    memory.write_slice(&before, GuestAddress(0)).expect("the whole memory");
 
     let mut queue = Queue::new(QUEUE_ENTRIES).expect("a power of two");
     queue.set_size(QUEUE_ENTRIES);
@@ -42,11 +37,7 @@ fuzzing::target!(|input: &[u8]| {
 
     let mut after = vec![0; MEMORY_BYTES];
     let mut requests = 0;
-    while let Some(chain) = queue
-        .iter(&*memory)
-        .ok()
-        .and_then(|mut chains| chains.next())
-    {
+    while let Some(chain) = queue.iter(&*memory).ok().and_then(|mut chains| chains.next()) {
         requests += 1;
         // A request may write to the ring it came from; the fuzzer shall not follow it forever.
         if requests > 4 {
@@ -64,9 +55,7 @@ fuzzing::target!(|input: &[u8]| {
         if let Outcome::Read { bytes } = answer.outcome {
             assert!(bytes <= IMAGE_BYTES as u64 && u64::from(answer.used_bytes) == bytes + 1);
         }
-        memory
-            .read_slice(&mut after, GuestAddress(0))
-            .expect("the whole memory");
+        memory.read_slice(&mut after, GuestAddress(0)).expect("the whole memory");
         for (address, (old, new)) in before.iter().zip(&after).enumerate() {
             let address = address as u64;
             assert!(

@@ -61,12 +61,7 @@ impl Disk {
         {
             return Err(Error::ImageSize { bytes: image.len() });
         }
-        let mut disk = Self {
-            image: lock(image)?,
-            sectors: Vec::new(),
-            unread: 0,
-            is_dark: false,
-        };
+        let mut disk = Self { image: lock(image)?, sectors: Vec::new(), unread: 0, is_dark: false };
         disk.forget_reads();
         Ok(disk)
     }
@@ -138,15 +133,12 @@ impl Disk {
             return None;
         }
         let range = self.range(sector, bytes)?;
-        self.image
-            .get(range.start * SECTOR_BYTES as usize..range.end * SECTOR_BYTES as usize)
+        self.image.get(range.start * SECTOR_BYTES as usize..range.end * SECTOR_BYTES as usize)
     }
 
     /// Notes that the guest has got `bytes` bytes from `sector` on.
     pub(crate) fn mark_read(&mut self, sector: u64, bytes: u64) {
-        let Some(sectors) = self
-            .range(sector, bytes)
-            .and_then(|range| self.sectors.get_mut(range))
+        let Some(sectors) = self.range(sector, bytes).and_then(|range| self.sectors.get_mut(range))
         else {
             return;
         };
@@ -172,10 +164,7 @@ impl Disk {
 }
 
 fn lock(bytes: &[u8]) -> Result<Locked, Error> {
-    Locked::copy_of(bytes).map_err(|source| Error::Lock {
-        bytes: bytes.len(),
-        source,
-    })
+    Locked::copy_of(bytes).map_err(|source| Error::Lock { bytes: bytes.len(), source })
 }
 
 #[cfg(test)]
@@ -251,13 +240,9 @@ mod tests {
     #[test]
     fn complete_means_every_sector() {
         let mut disk = Disk::new(&[1; 2048]).unwrap();
-        for (sector, bytes, complete) in [
-            (0, 512, false),
-            (0, 512, false),
-            (2, 1024, false),
-            (9, 512, false),
-            (1, 512, true),
-        ] {
+        for (sector, bytes, complete) in
+            [(0, 512, false), (0, 512, false), (2, 1024, false), (9, 512, false), (1, 512, true)]
+        {
             disk.mark_read(sector, bytes);
             assert_eq!(disk.is_complete(), complete, "{sector}");
         }

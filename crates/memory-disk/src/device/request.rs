@@ -58,10 +58,7 @@ where
     let memory = chain.clone();
     let memory = memory.memory();
     let Some((request, status)) = collect(chain).and_then(Buffers::split_status) else {
-        return Answer {
-            used_bytes: 0,
-            outcome: Outcome::Malformed,
-        };
+        return Answer { used_bytes: 0, outcome: Outcome::Malformed };
     };
     let (code, written, outcome) = serve(memory, &request, disk);
     let has_status = memory.write_slice(&[code], status).is_ok();
@@ -70,11 +67,7 @@ where
         // A chain has less than 4 GiB, which the iterator over its buffers sees to.
         used_bytes: u32::try_from(written + u64::from(has_status && is_gapless))
             .unwrap_or(u32::MAX),
-        outcome: if has_status {
-            outcome
-        } else {
-            Outcome::Malformed
-        },
+        outcome: if has_status { outcome } else { Outcome::Malformed },
     }
 }
 
@@ -107,9 +100,7 @@ fn serve<M: GuestMemory + ?Sized>(
             for (to, from) in serial.iter_mut().zip(SERIAL.bytes()) {
                 *to = from;
             }
-            let fits = serial
-                .len()
-                .min(usize::try_from(room).unwrap_or(usize::MAX));
+            let fits = serial.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             match request.write(memory, &serial[..fits]) {
                 Ok(written) => (VIRTIO_BLK_S_OK as u8, written, Outcome::Served),
                 Err(written) => (VIRTIO_BLK_S_IOERR as u8, written, Outcome::Malformed),
@@ -152,10 +143,7 @@ where
             return None;
         }
         has_next = descriptor.has_next();
-        let buffer = Buffer {
-            address: descriptor.addr(),
-            bytes: descriptor.len(),
-        };
+        let buffer = Buffer { address: descriptor.addr(), bytes: descriptor.len() };
         if descriptor.is_write_only() {
             buffers.writable.push(buffer);
         } else if buffers.writable.is_empty() {
@@ -182,10 +170,7 @@ impl Buffers {
     }
 
     fn writable_bytes(&self) -> u64 {
-        self.writable
-            .iter()
-            .map(|buffer| u64::from(buffer.bytes))
-            .sum()
+        self.writable.iter().map(|buffer| u64::from(buffer.bytes)).sum()
     }
 
     /// The request's type and first sector.
@@ -195,9 +180,7 @@ impl Buffers {
         for buffer in &self.readable {
             let part = &mut header[filled..];
             let part_bytes = part.len().min(buffer.bytes as usize);
-            memory
-                .read_slice(&mut part[..part_bytes], buffer.address)
-                .ok()?;
+            memory.read_slice(&mut part[..part_bytes], buffer.address).ok()?;
             filled += part_bytes;
         }
         let (kind, rest) = header.split_first_chunk()?;
@@ -211,9 +194,7 @@ impl Buffers {
         let mut written = 0;
         for buffer in &self.writable {
             let (now, later) = data.split_at(data.len().min(buffer.bytes as usize));
-            memory
-                .write_slice(now, buffer.address)
-                .map_err(|_| written)?;
+            memory.write_slice(now, buffer.address).map_err(|_| written)?;
             written += now.len() as u64;
             data = later;
         }

@@ -44,17 +44,12 @@ struct Guest {
 impl Guest {
     fn new(kind: u32, sector: u64) -> Self {
         let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap();
-        memory
-            .write_slice(&vec![UNTOUCHED; 0x2_0000], GuestAddress(DATA))
-            .unwrap();
+        memory.write_slice(&vec![UNTOUCHED; 0x2_0000], GuestAddress(DATA)).unwrap();
         let mut header = kind.to_le_bytes().to_vec();
         header.extend([0; 4]);
         header.extend(sector.to_le_bytes());
         memory.write_slice(&header, GuestAddress(HEADER)).unwrap();
-        Self {
-            memory,
-            disk: Disk::new(&image()).unwrap(),
-        }
+        Self { memory, disk: Disk::new(&image()).unwrap() }
     }
 
     /// Puts `table` into the queue exactly as it is and serves the chain at its start.
@@ -62,10 +57,7 @@ impl Guest {
         let queue = MockSplitQueue::new(&self.memory, QUEUE_ENTRIES);
         for (index, (address, bytes, flags, next)) in table.iter().enumerate() {
             let descriptor = Descriptor::new(*address, *bytes, *flags, *next);
-            queue
-                .desc_table()
-                .store(index as u16, RawDescriptor::from(descriptor))
-                .unwrap();
+            queue.desc_table().store(index as u16, RawDescriptor::from(descriptor)).unwrap();
         }
         queue.avail().ring().ref_at(0).unwrap().store(0);
         queue.avail().idx().store(1);
@@ -81,9 +73,7 @@ impl Guest {
 
     fn bytes<const N: usize>(&self, address: u64) -> [u8; N] {
         let mut bytes = [0; N];
-        self.memory
-            .read_slice(&mut bytes, GuestAddress(address))
-            .unwrap();
+        self.memory.read_slice(&mut bytes, GuestAddress(address)).unwrap();
         bytes
     }
 
@@ -177,15 +167,9 @@ fn what_is_not_on_the_disk_is_refused() {
 
 #[test]
 fn writes_and_unknown_types_are_refused_and_change_nothing() {
-    for (kind, status) in [
-        (1, 1),
-        (2, 2),
-        (11, 2),
-        (13, 2),
-        (14, 2),
-        (0x8000_0000, 2),
-        (u32::MAX, 2),
-    ] {
+    for (kind, status) in
+        [(1, 1), (2, 2), (11, 2), (13, 2), (14, 2), (0x8000_0000, 2), (u32::MAX, 2)]
+    {
         let mut guest = Guest::new(kind, 0);
         let answer = guest.ask(&[HEAD, (DATA, 512, NEXT, 2), DONE]);
         assert_eq!(answer.outcome, Outcome::Refused, "{kind}");
@@ -218,11 +202,7 @@ fn a_chain_that_is_no_request_is_answered_where_it_can_be() {
         ("status outside", &[HEAD, (END, 1, WRITE, 0)], false),
         ("no status", &[LAST], false),
         ("empty status", &[HEAD, (STATUS, 0, WRITE, 0)], false),
-        (
-            "readable last",
-            &[(STATUS, 1, NEXT | WRITE, 1), LAST],
-            false,
-        ),
+        ("readable last", &[(STATUS, 1, NEXT | WRITE, 1), LAST], false),
         ("next outside", &[HEAD, status_then(QUEUE_ENTRIES)], false),
         ("readable loop", &[(HEADER, 16, NEXT, 0)], false),
         ("writable loop", &[HEAD, status_then(1)], false),
@@ -249,10 +229,7 @@ fn an_indirect_chain_is_bounded_like_any_other() {
     let table = 0x4_0000;
     for index in 0..40_000_u64 {
         let descriptor = Descriptor::new(HEADER, 0, NEXT, index as u16 + 1);
-        guest
-            .memory
-            .write_obj(descriptor, GuestAddress(table + index * 16))
-            .unwrap();
+        guest.memory.write_obj(descriptor, GuestAddress(table + index * 16)).unwrap();
     }
     let answer = guest.ask(&[(table, 40_000 * 16, INDIRECT, 0)]);
     assert_eq!(answer.outcome, Outcome::Malformed);

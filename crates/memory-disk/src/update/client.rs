@@ -64,10 +64,7 @@ impl Client {
     /// [`UpdateError::Peer`], [`UpdateError::Greeting`], [`UpdateError::Dark`],
     /// [`UpdateError::Io`].
     pub fn greet(mut stream: UnixStream) -> Result<Self, UpdateError> {
-        let uid = socket_peercred(&stream)
-            .map_err(io::Error::from)?
-            .uid
-            .as_raw();
+        let uid = socket_peercred(&stream).map_err(io::Error::from)?.uid.as_raw();
         if uid != 0 && uid != geteuid().as_raw() {
             return Err(UpdateError::Peer { uid });
         }
@@ -94,10 +91,7 @@ impl Client {
     /// where only the answer got lost. Sending it again is harmless.
     pub fn send(mut self, content: &[u8]) -> Result<bool, UpdateError> {
         if content.len() != self.capacity {
-            return Err(UpdateError::Length {
-                bytes: content.len(),
-                capacity: self.capacity,
-            });
+            return Err(UpdateError::Length { bytes: content.len(), capacity: self.capacity });
         }
         self.stream.write_all(content)?;
         let mut answer = [0];
@@ -113,9 +107,7 @@ impl Client {
 
 /// The capacity that a greeting tells.
 fn parse(greeting: &[u8; GREETING_BYTES]) -> Result<usize, UpdateError> {
-    let (magic, rest) = greeting
-        .split_first_chunk::<8>()
-        .ok_or(UpdateError::Greeting)?;
+    let (magic, rest) = greeting.split_first_chunk::<8>().ok_or(UpdateError::Greeting)?;
     let (capacity, state) = rest.split_first_chunk::<8>().ok_or(UpdateError::Greeting)?;
     let capacity = usize::try_from(u64::from_le_bytes(*capacity))
         .ok()
@@ -145,10 +137,7 @@ mod tests {
             let told = parse(&greeting(&GREETING_MAGIC, capacity, READY)).unwrap();
             assert_eq!(told as u64, capacity);
         }
-        assert!(matches!(
-            parse(&greeting(&GREETING_MAGIC, 512, DARK)),
-            Err(UpdateError::Dark)
-        ));
+        assert!(matches!(parse(&greeting(&GREETING_MAGIC, 512, DARK)), Err(UpdateError::Dark)));
         for (magic, capacity, state) in [
             (b"newdisk2", 512, READY),
             (b"\0\0\0\0\0\0\0\0", 512, READY),
@@ -158,10 +147,7 @@ mod tests {
             (&GREETING_MAGIC, 512, CHANGED),
             (&GREETING_MAGIC, 512, 0xff),
         ] {
-            assert!(matches!(
-                parse(&greeting(magic, capacity, state)),
-                Err(UpdateError::Greeting)
-            ));
+            assert!(matches!(parse(&greeting(magic, capacity, state)), Err(UpdateError::Greeting)));
         }
     }
 }

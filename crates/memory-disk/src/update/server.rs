@@ -61,21 +61,13 @@ impl Updates {
     /// Serves clients from now on.
     pub(crate) fn start(self, device: Arc<Device>) -> Result<Running, Error> {
         let (stop, stopped) = self.stop;
-        let mut server = Server {
-            device,
-            spare: self.spare,
-            owner: self.owner,
-            stopped,
-        };
+        let mut server = Server { device, spare: self.spare, owner: self.owner, stopped };
         let listener = self.listener;
         let thread = thread::Builder::new()
             .name("updates".to_owned())
             .spawn(move || server.run(&listener))
             .map_err(unprepared)?;
-        Ok(Running {
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        Ok(Running { stop: Some(stop), thread: Some(thread) })
     }
 }
 
@@ -216,10 +208,6 @@ impl Server {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return Err(End::Stopped),
         }
-        if polled[0].revents().is_empty() {
-            Ok(())
-        } else {
-            Err(End::Stopped)
-        }
+        if polled[0].revents().is_empty() { Ok(()) } else { Err(End::Stopped) }
     }
 }

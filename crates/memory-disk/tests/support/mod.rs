@@ -35,10 +35,7 @@ impl Process {
     pub fn start(name: &'static str, folder: &Path, mut command: Command) -> Self {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).expect("a log file");
-        command
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a log file"))
-            .stderr(file);
+        command.stdin(Stdio::null()).stdout(file.try_clone().expect("a log file")).stderr(file);
         let child = command
             .spawn()
             .unwrap_or_else(|error| panic!("failed to start {name} ({command:?}): {error}"));
@@ -59,11 +56,7 @@ impl Process {
             let ended = process.status();
             let output = process.output();
             let found = output.contains(text);
-            assert!(
-                found || ended.is_none(),
-                "{} ended without {text:?}: {output}",
-                process.name
-            );
+            assert!(found || ended.is_none(), "{} ended without {text:?}: {output}", process.name);
             found.then_some(output)
         })
     }
@@ -88,12 +81,7 @@ impl Process {
             if let Some(found) = look(self) {
                 return found;
             }
-            assert!(
-                start.elapsed() < LIMIT,
-                "{} takes too long: {}",
-                self.name,
-                self.output()
-            );
+            assert!(start.elapsed() < LIMIT, "{} takes too long: {}", self.name, self.output());
             sleep(POLL);
         }
     }
@@ -118,14 +106,8 @@ impl Disk {
         let path = folder.path().join("image");
         fs::write(&path, image).expect("an image");
         let mut command = Command::new(example("serve"));
-        command
-            .arg(folder.path().join("socket"))
-            .arg(path)
-            .args(options);
-        Self {
-            process: Process::start("disk", folder.path(), command),
-            folder,
-        }
+        command.arg(folder.path().join("socket")).arg(path).args(options);
+        Self { process: Process::start("disk", folder.path(), command), folder }
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -38,11 +38,7 @@ pub struct Shape {
 }
 
 /// RAM that is shared, as it has to be.
-pub const SHARED: Shape = Shape {
-    memory: "memory-backend-memfd,share=on",
-    device: "",
-    kernel: "",
-};
+pub const SHARED: Shape = Shape { memory: "memory-backend-memfd,share=on", device: "", kernel: "" };
 
 /// A running guest.
 #[derive(Debug)]
@@ -87,10 +83,7 @@ impl Guest {
             .args(["-append", &append])
             .args(["-chardev", &chardev])
             .args(["-device", &device]);
-        Some(Self {
-            qemu: Process::start("qemu", folder.path(), command),
-            _folder: folder,
-        })
+        Some(Self { qemu: Process::start("qemu", folder.path(), command), _folder: folder })
     }
 
     /// Waits until the console has `text`, and gives all of it.

@@ -83,16 +83,10 @@ fn below(node: &Path, path: &str) -> std::path::PathBuf {
 /// What the list says of a file.
 fn named<'a>(list: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     let is_meant = move |entry: &&Value| {
-        let said = entry["path"]
-            .as_str()
-            .and_then(|text| HostPath::parse(text).ok());
+        let said = entry["path"].as_str().and_then(|text| HostPath::parse(text).ok());
         said.is_some_and(|said| said.as_str() == path)
     };
-    list["files"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(is_meant)
+    list["files"].as_array().into_iter().flatten().filter(is_meant)
 }
 
 fn is_named(list: &Value, path: &str) -> bool {

@@ -11,8 +11,6 @@ fuzzing::target!(|mounts: &[u8]| {
     assert_eq!(Engine::of(&more), engine);
     let lines: Vec<&[u8]> = mounts.split(|byte| *byte == b'\n').collect();
     let each: Vec<Engine> = lines.iter().filter_map(|line| Engine::of(line)).collect();
-    let agreed = each
-        .first()
-        .filter(|first| each.iter().all(|one| one == *first));
+    let agreed = each.first().filter(|first| each.iter().all(|one| one == *first));
     assert_eq!(engine, agreed.copied());
 });

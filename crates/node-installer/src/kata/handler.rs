@@ -73,10 +73,8 @@ impl Handler {
             for (name, kind) in directory.entries()? {
                 let is_ours = is_ours(&path.join(&name));
                 let drop_in = handler.drop_in(&directory, &path, name, kind);
-                let drop_in = drop_in.map(|file| File {
-                    is_ours: is_ours || file.is_to(wrapper),
-                    ..file
-                });
+                let drop_in =
+                    drop_in.map(|file| File { is_ours: is_ours || file.is_to(wrapper), ..file });
                 handler.drop_ins.extend(drop_in);
             }
         }
@@ -167,12 +165,7 @@ impl Handler {
             }
         };
         match Said::parse(&text) {
-            Ok(said) => Some(File {
-                path,
-                name,
-                said,
-                is_ours: false,
-            }),
+            Ok(said) => Some(File { path, name, said, is_ours: false }),
             Err(error) => {
                 let message = format!("no TOML ({}): {FAILS}; correct or remove it", error.message);
                 self.unread("kata-file-no-toml", path, error.line, true, message)
@@ -189,8 +182,7 @@ impl Handler {
         message: String,
     ) -> Option<T> {
         self.is_whole = false;
-        self.findings
-            .push(finding(id, path, line, is_fault, message));
+        self.findings.push(finding(id, path, line, is_fault, message));
         None
     }
 
@@ -204,9 +196,7 @@ impl Handler {
     }
 
     pub(super) fn runtime_of(&self, main: &File) -> Runtime {
-        let is_rust = self
-            .in_order(main)
-            .any(|file| file.said.hypervisor_name.is_some());
+        let is_rust = self.in_order(main).any(|file| file.said.hypervisor_name.is_some());
         if is_rust { Runtime::Rust } else { Runtime::Go }
     }
 
@@ -253,10 +243,9 @@ impl Handler {
     fn factories(&self, main: &File) -> Vec<Finding> {
         let switches: &[_] = match self.runtime_of(main) {
             Runtime::Rust => &[(Switch::RustTemplate, "VM templating is")],
-            Runtime::Go | Runtime::Unknown => &[
-                (Switch::GoTemplate, "VM templating is"),
-                (Switch::GoCache, "the VM cache is"),
-            ],
+            Runtime::Go | Runtime::Unknown => {
+                &[(Switch::GoTemplate, "VM templating is"), (Switch::GoCache, "the VM cache is")]
+            }
         };
         let on = |(switch, what): &(Switch, &str)| {
             let (file, line) = self.on(main, *switch)?;
@@ -339,13 +328,7 @@ pub(super) fn finding(
     is_fault: bool,
     message: String,
 ) -> Finding {
-    Finding {
-        id,
-        path,
-        line,
-        is_fault,
-        message,
-    }
+    Finding { id, path, line, is_fault, message }
 }
 
 /// The name is somebody else's.

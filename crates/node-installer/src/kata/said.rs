@@ -107,10 +107,7 @@ impl Said {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, NotToml> {
         let tree = Tree::parse(text)?;
         let mut root = tree.table();
-        let mut said = Self {
-            mentioned: mentioned(text),
-            ..Self::default()
-        };
+        let mut said = Self { mentioned: mentioned(text), ..Self::default() };
         if let Some(mut runtime) = table(&mut root, "runtime") {
             let name = runtime.take("hypervisor_name");
             said.hypervisor_name =
@@ -125,9 +122,7 @@ impl Said {
         if let Some(mut factory) = table(&mut root, "factory") {
             said.switch(Switch::GoTemplate, factory.take("enable_template"), flag);
             let cache = factory.take("vm_cache_number");
-            said.switch(Switch::GoCache, cache, |field| {
-                Some(field.integer().ok()? > 0)
-            });
+            said.switch(Switch::GoCache, cache, |field| Some(field.integer().ok()? > 0));
         }
         for kind in ["hypervisor", "agent"] {
             let tables = table(&mut root, kind).into_iter();
@@ -170,12 +165,7 @@ impl Said {
         let text = || field.text().ok().map(|text| Value::Text(text.to_owned()));
         let value = field.integer().ok().map(Value::Number).or_else(text);
         if let (Some((kind, key)), Some(value)) = (told, value) {
-            self.told.push(Told {
-                kind,
-                key,
-                line: field.line,
-                value,
-            });
+            self.told.push(Told { kind, key, line: field.line, value });
         }
     }
 
@@ -193,8 +183,7 @@ impl Said {
 fn mentioned(text: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(text);
     let keys = text.lines().filter_map(|line| line.split_once('='));
-    keys.map(|(key, _)| key.trim_matches(|c| c == '#' || c == ' ').to_owned())
-        .collect()
+    keys.map(|(key, _)| key.trim_matches(|c| c == '#' || c == ' ').to_owned()).collect()
 }
 
 fn table<'t, 'i>(above: &mut Table<'t, 'i>, key: &str) -> Option<Table<'t, 'i>> {
@@ -207,9 +196,5 @@ fn flag(field: &Field<'_, '_>) -> Option<bool> {
 
 fn forces(field: &Field<'_, '_>) -> Option<bool> {
     let items = field.items().ok()?;
-    Some(
-        items
-            .iter()
-            .any(|item| item.text() == Ok("force_guest_pull")),
-    )
+    Some(items.iter().any(|item| item.text() == Ok("force_guest_pull")))
 }

@@ -89,28 +89,18 @@ pub fn look_at(
     let Some((wrapper, ours)) = handler.wrapper() else {
         let mains = handler.mains.iter().map(|main| handler.main(main));
         let mains = mains.collect();
-        return Ok(Some(Standing {
-            wrapper: None,
-            findings: handler.unread_files(),
-            mains,
-        }));
+        return Ok(Some(Standing { wrapper: None, findings: handler.unread_files(), mains }));
     };
     // The drop-in that points to the wrapper says nothing of QEMU's own table.
     let path = HostPath::parse(&wrapper.value).ok();
-    let read = path
-        .as_ref()
-        .map(|path| Handler::read(&node, directory, &is_ours, path));
+    let read = path.as_ref().map(|path| Handler::read(&node, directory, &is_ours, path));
     let read = read.transpose()?.flatten();
     let handler = read.map_or(handler, |read| read.with_mains(used));
     let mains = handler.mains.iter().map(|main| handler.main(main));
     let mains = mains.collect();
     let mut findings = handler.hypervisors().0;
     findings.extend(handler.findings(&ours, path.as_ref().unwrap_or(directory)));
-    Ok(Some(Standing {
-        wrapper: Some(wrapper),
-        findings,
-        mains,
-    }))
+    Ok(Some(Standing { wrapper: Some(wrapper), findings, mains }))
 }
 
 impl Handler {
@@ -129,11 +119,7 @@ impl Handler {
         let mains = self.mains.iter().map(|file| (file, ""));
         let mut named = mains.chain(drop_ins).filter_map(|(file, name)| {
             let (line, path) = file.said.qemu_path.as_ref()?;
-            let place = Place {
-                value: path.clone(),
-                path: file.path.clone(),
-                line: *line,
-            };
+            let place = Place { value: path.clone(), path: file.path.clone(), line: *line };
             is_wrapper(path).then(|| (place, name.to_owned()))
         });
         named.next_back()
@@ -142,21 +128,14 @@ impl Handler {
     fn main(&self, main: &File) -> Main {
         let told = self.in_order(main).flat_map(|file| {
             file.said.told.iter().map(|told| {
-                let place = Place {
-                    value: told.value.clone(),
-                    path: file.path.clone(),
-                    line: told.line,
-                };
+                let place =
+                    Place { value: told.value.clone(), path: file.path.clone(), line: told.line };
                 (told.kind, told.key, place)
             })
         });
         let qemu = self.in_order(main).filter_map(|file| {
             let (line, path) = file.said.qemu_path.as_ref()?;
-            let place = Place {
-                value: path.clone(),
-                path: file.path.clone(),
-                line: *line,
-            };
+            let place = Place { value: path.clone(), path: file.path.clone(), line: *line };
             (!is_wrapper(path)).then_some(place)
         });
         Main {

@@ -42,13 +42,7 @@ impl Handler {
                 "no configuration*.toml in it can be read, so that its QEMU is not known; correct \
                 that, or name that QEMU as qemu in the set's settings"
             };
-            let finding = finding(
-                "handler-empty",
-                self.path.to_string(),
-                0,
-                true,
-                message.into(),
-            );
+            let finding = finding("handler-empty", self.path.to_string(), 0, true, message.into());
             if !self.is_whole {
                 return (Start::Unnamed(finding), findings);
             }
@@ -110,26 +104,14 @@ impl Handler {
             && name != "qemu"
         {
             let message = format!("runtime.hypervisor_name is {}, {REMEDY}", shown(name));
-            return Some(finding(
-                "hypervisor-other",
-                file.path.clone(),
-                line,
-                true,
-                message,
-            ));
+            return Some(finding("hypervisor-other", file.path.clone(), line, true, message));
         }
         let mut tables = self.in_order(main).flat_map(File::hypervisors);
         if tables.any(|(_, name)| name == "qemu") {
             return None;
         }
         let message = format!("[hypervisor.qemu] is neither here nor in config.d, {REMEDY}");
-        Some(finding(
-            "hypervisor-none",
-            main.path.clone(),
-            0,
-            true,
-            message,
-        ))
+        Some(finding("hypervisor-none", main.path.clone(), 0, true, message))
     }
 
     /// A further hypervisor of `main`: the Go runtime walks the tables in a random order.

@@ -65,19 +65,9 @@ pub(super) fn parse(text: &[u8]) -> Result<(Listed, Option<Newer>), String> {
     let read: Vec<HostPath> = directories.iter().filter_map(path).collect();
     unread += directories.len() - read.len();
     let keys = whole.keys().filter(|key| !KEYS.contains(&key.as_str()));
-    let newer = Newer {
-        format: form.format,
-        unread,
-        unknown,
-        keys: keys.count(),
-    };
-    let listed = Listed {
-        format: form.format,
-        owner,
-        directories: read,
-        files,
-        more: BTreeMap::new(),
-    };
+    let newer = Newer { format: form.format, unread, unknown, keys: keys.count() };
+    let listed =
+        Listed { format: form.format, owner, directories: read, files, more: BTreeMap::new() };
     Ok((listed, Some(newer)))
 }
 
@@ -105,9 +95,8 @@ fn entry(value: &Value, unknown: &mut usize) -> Option<Entry> {
     let digests = value.get("sha256").and_then(Value::as_array);
     let digests = digests.into_iter().flatten().filter_map(Value::as_str);
     let path = path(value.get("path")?)?;
-    let kind: Option<Kind> = value
-        .get("kind")
-        .and_then(|kind| serde_json::from_value(kind.clone()).ok());
+    let kind: Option<Kind> =
+        value.get("kind").and_then(|kind| serde_json::from_value(kind.clone()).ok());
     if kind.is_none() && Kind::of_path(&path) == Kind::Settings {
         *unknown += 1;
     }
@@ -132,12 +121,7 @@ mod tests {
         for (files, directories, read, unread) in [
             ("[]".to_owned(), "[]", vec![], 0),
             ("7".to_owned(), "{}", vec![], 2),
-            (
-                "[null, 1, [], {}]".to_owned(),
-                "[7, \"x\", \"/\"]",
-                vec![],
-                7,
-            ),
+            ("[null, 1, [], {}]".to_owned(), "[7, \"x\", \"/\"]", vec![], 7),
             (
                 format!(
                     "[{{\"path\": \"/a\", \"sha256\": [\"{digest}\", \"short\", 7]}}, \
@@ -157,9 +141,8 @@ mod tests {
             let newer = newer.unwrap();
             assert_eq!((newer.unread, newer.keys), (unread, 1), "{text}");
             let found = listed.files.iter();
-            let found: Vec<_> = found
-                .map(|entry| (entry.path.as_str(), entry.sha256.len()))
-                .collect();
+            let found: Vec<_> =
+                found.map(|entry| (entry.path.as_str(), entry.sha256.len())).collect();
             assert_eq!(found, read, "{text}");
         }
         for owner in ["7", "{\"namespace\": \"a\"}", "\"a b\""] {

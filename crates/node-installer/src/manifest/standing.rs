@@ -51,10 +51,7 @@ pub fn look_at(
         return Ok(None);
     };
     let listed = parse(&text).map_err(|reason| unusable(prefix, reason))?;
-    let places = Places {
-        prefixes: vec![prefix.clone()],
-        document_dirs: document_dirs.to_vec(),
-    };
+    let places = Places { prefixes: vec![prefix.clone()], document_dirs: document_dirs.to_vec() };
     let mut installed = Installed {
         path: prefix.join(NAME),
         owner: listed.owner,
@@ -73,9 +70,7 @@ pub fn look_at(
         let unfinished = unfinished_name(name);
         if directory.has(&unfinished)? {
             let above = entry.path.split().0;
-            installed
-                .unfinished
-                .extend(above.map(|above| above.join(&unfinished)));
+            installed.unfinished.extend(above.map(|above| above.join(&unfinished)));
         }
         let is_removed = match directory.find(name)? {
             DirectoryEntry::Absent => {

@@ -54,15 +54,10 @@ impl Pass {
         former.sort_by_key(|entry| entry.set.is_none());
         let mut found = former.into_iter().filter_map(|entry| {
             let text = self.text_of_root(&entry.path)?;
-            is_good(kind, &text).then(|| Standing {
-                kept: kept(entry),
-                former: Some((entry.path.clone(), text)),
-            })
+            is_good(kind, &text)
+                .then(|| Standing { kept: kept(entry), former: Some((entry.path.clone(), text)) })
         });
-        found.next().unwrap_or(Standing {
-            kept: Kept::Nothing,
-            former: None,
-        })
+        found.next().unwrap_or(Standing { kept: Kept::Nothing, former: None })
     }
 
     /// Gives a file that nothing can be made for what it said where it was.

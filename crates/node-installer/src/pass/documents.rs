@@ -130,10 +130,6 @@ impl Pass {
             }
             Ok(())
         };
-        close().map_err(|source| Error::Node {
-            action: "close",
-            path,
-            source,
-        })
+        close().map_err(|source| Error::Node { action: "close", path, source })
     }
 }

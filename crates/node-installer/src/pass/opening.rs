@@ -79,10 +79,7 @@ impl Pass {
         if let Some(owner) = manifest.owner()
             && Some(owner) != options.owner.as_ref()
         {
-            return Err(Error::Owned {
-                path: options.prefix.clone(),
-                owner: owner.clone(),
-            });
+            return Err(Error::Owned { path: options.prefix.clone(), owner: owner.clone() });
         }
         manifest.claim(options.owner.as_ref(), options.document_dir.as_ref());
         manifest.add_directories(made);
@@ -198,21 +195,12 @@ fn former(options: &Options, node: &Node) -> Result<Found, Error> {
     if list.owner().is_some_and(|found| found != owner) {
         return Ok(Found::Nothing);
     }
-    Ok(Found::Ours(Former {
-        path,
-        directory,
-        lock,
-        list,
-    }))
+    Ok(Found::Ours(Former { path, directory, lock, list }))
 }
 
 /// Keeps other installers with the same prefix away until the answer is dropped.
 fn lock(prefix: &Directory, path: &HostPath) -> Result<File, Error> {
-    let failed = |source| Error::Node {
-        action: "lock",
-        path: path.clone(),
-        source,
-    };
+    let failed = |source| Error::Node { action: "lock", path: path.clone(), source };
     let file = prefix.file().try_clone().map_err(failed)?;
     for _ in 0..LOCK_ATTEMPTS {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -83,8 +83,5 @@ impl Pass {
 }
 
 fn not_ours(file: &PlannedFile) -> Error {
-    Error::NotOurs {
-        what: file.kind.name(),
-        path: file.path.clone(),
-    }
+    Error::NotOurs { what: file.kind.name(), path: file.path.clone() }
 }

@@ -41,16 +41,12 @@ impl Pass {
     pub(super) fn remove_all_but(&mut self, wanted: &[HostPath]) {
         let mut entries = self.manifest.files();
         entries.retain(|entry| !wanted.contains(&entry.path));
-        let (drop_ins, others): (Vec<_>, Vec<_>) = entries
-            .into_iter()
-            .partition(|entry| entry.kind() == Kind::DropIn);
-        let staying: Vec<Entry> = drop_ins
-            .into_iter()
-            .filter(|drop_in| !self.remove(drop_in))
-            .collect();
-        let (secrets, others): (Vec<_>, Vec<_>) = others
-            .into_iter()
-            .partition(|entry| entry.kind().is_secret());
+        let (drop_ins, others): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.kind() == Kind::DropIn);
+        let staying: Vec<Entry> =
+            drop_ins.into_iter().filter(|drop_in| !self.remove(drop_in)).collect();
+        let (secrets, others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|entry| entry.kind().is_secret());
         let newer = self.manifest.newer();
         let is_unclear = newer.is_some_and(|newer| newer.unread > 0 || newer.unknown > 0);
         let is_started = |entry: &Entry| {
@@ -165,10 +161,7 @@ impl Pass {
         }
         Err(match entry.kind() {
             Kind::DropIn => self.take_wrapper_out(path, &directory)?,
-            _ => Error::LeftBehind {
-                path: path.clone(),
-                told: self.is_removal,
-            },
+            _ => Error::LeftBehind { path: path.clone(), told: self.is_removal },
         })
     }
 
@@ -189,9 +182,7 @@ impl Pass {
             DropIn::Harmless => Ok(Error::LeftBehind { path, told }),
             DropIn::Unclear => Ok(Error::DropInChanged { path }),
             DropIn::Without(rest) => {
-                let staging = handler
-                    .map(|handler| self.node.directory(&handler))
-                    .transpose()?;
+                let staging = handler.map(|handler| self.node.directory(&handler)).transpose()?;
                 let staging = staging.flatten();
                 directory.replace(&name, staging.as_ref().unwrap_or(directory), &rest, 0o644)?;
                 self.changed(

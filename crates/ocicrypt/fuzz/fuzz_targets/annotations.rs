@@ -19,11 +19,7 @@ fuzzing::target!(|text: &str| {
             None => name.to_owned(),
         };
         let value = value.split(" , ").map(|entry| {
-            if entry.starts_with('{') {
-                base64(entry.as_bytes())
-            } else {
-                entry.to_owned()
-            }
+            if entry.starts_with('{') { base64(entry.as_bytes()) } else { entry.to_owned() }
         });
         annotations.insert(name, value.collect::<Vec<_>>().join(","));
     }
@@ -33,9 +29,7 @@ fuzzing::target!(|text: &str| {
             assert!(packets <= MAX_ENTRIES);
             let kids = encryption.packets().map(|packet| packet.kid().to_owned());
             let keys = kids.map(|kid| (kid, vec![7; 32].into())).collect();
-            let error = encryption
-                .unwrap(&[], &keys, &Effort::new(100))
-                .unwrap_err();
+            let error = encryption.unwrap(&[], &keys, &Effort::new(100)).unwrap_err();
             assert!((1..=3 * MAX_ENTRIES).contains(&error.refused().len()));
             assert!(packets + usize::from(encryption.uses_keys()) <= error.refused().len());
             error.to_string()
@@ -54,11 +48,7 @@ fn base64(bytes: &[u8]) -> String {
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for at in 0..4 {
             let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
-            text.push(if at <= group.len() {
-                char::from(letter)
-            } else {
-                '='
-            });
+            text.push(if at <= group.len() { char::from(letter) } else { '=' });
         }
     }
     text

@@ -50,10 +50,8 @@ fn the_known_answer_comes_out() {
 /// 128 bits are counted, not 32 or 64: the second block has the counter 0.
 #[test]
 fn the_counter_wraps() {
-    let key = key_with(
-        &[0xff; 16],
-        "a1668e72479d56ca011a493b56c71d9817242ee0f1457675479b38b827a219a3",
-    );
+    let key =
+        key_with(&[0xff; 16], "a1668e72479d56ca011a493b56c71d9817242ee0f1457675479b38b827a219a3");
     let ciphertext = decode(concat!(
         "e999e41d4ca770da5387117b5d8f57eef29000b62a499fd0a9f39a6add2e7780",
         "f05d76ae4ab99fe5a6f69b3148c2363d",

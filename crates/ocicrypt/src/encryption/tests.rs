@@ -35,8 +35,7 @@ fn plenty() -> Effort {
 
 fn keks(keys: &[(&str, Vec<u8>)]) -> BTreeMap<String, Zeroizing<Vec<u8>>> {
     let keys = keys.iter();
-    keys.map(|(kid, key)| ((*kid).to_owned(), Zeroizing::new(key.clone())))
-        .collect()
+    keys.map(|(kid, key)| ((*kid).to_owned(), Zeroizing::new(key.clone()))).collect()
 }
 
 #[test]
@@ -68,10 +67,8 @@ fn any_packet_that_opens_is_enough() {
 
 #[test]
 fn every_way_has_its_reason() {
-    let wrong = keks(&[
-        (KID, vec![7; 32]),
-        ("kbs:///short/a/b", STANDARD.encode([7; 32]).into_bytes()),
-    ]);
+    let wrong =
+        keks(&[(KID, vec![7; 32]), ("kbs:///short/a/b", STANDARD.encode([7; 32]).into_bytes())]);
     let short = GCM.replace(KID, "kbs:///short/a/b");
     let missing = GCM.replace(KID, "kbs:///missing/a/b");
     let second = GCM.replacen('{', r#"{"provider":"\u001baliyun","#, 1);
@@ -96,12 +93,7 @@ fn every_way_has_its_reason() {
             "kbs:///short/a/b: what has that name is no key of 32 bytes; it has to be the bytes \
             themselves",
         ),
-        (
-            PACKETS,
-            list(&[&missing]),
-            Refused::NotFetched,
-            "could not be had",
-        ),
+        (PACKETS, list(&[&missing]), Refused::NotFetched, "could not be had"),
         (
             PACKETS,
             list(&[&second]),
@@ -116,12 +108,7 @@ fn every_way_has_its_reason() {
         ),
         ("pgp", list(&["x"]), Refused::Unread, "OpenPGP: "),
         ("pkcs11", list(&["x"]), Refused::Unread, "PKCS#11: "),
-        (
-            "provider.vault",
-            list(&["x"]),
-            Refused::Unread,
-            "key provider \"vault\": ",
-        ),
+        ("provider.vault", list(&["x"]), Refused::Unread, "key provider \"vault\": "),
         (
             "new\u{1b}",
             "not even base64".to_owned(),
@@ -144,16 +131,12 @@ fn every_way_has_its_reason() {
 fn what_was_wrapped_must_be_options() {
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key_encryption_key()).unwrap());
     for (inside, expected) in [
-        (
-            r#"{"symkey":"c2VjcmV0"}"#,
-            InvalidJson::Missing("cipheroptions"),
-        ),
+        (r#"{"symkey":"c2VjcmV0"}"#, InvalidJson::Missing("cipheroptions")),
         ("c2VjcmV0", InvalidJson::Object),
     ] {
         let mut wrapped = inside.as_bytes().to_vec();
         let nonce = Nonce::assume_unique_for_key([1; 12]);
-        key.seal_in_place_append_tag(nonce, Aad::empty(), &mut wrapped)
-            .unwrap();
+        key.seal_in_place_append_tag(nonce, Aad::empty(), &mut wrapped).unwrap();
         let packet = json!({
             "kid": KID,
             "wrapped_data": STANDARD.encode(&wrapped),
@@ -191,16 +174,11 @@ fn annotations_that_describe_no_encryption_are_refused() {
     };
     let replaced = |name: &str, value: &str| {
         let mut annotations = annotations(&[(PACKETS, &list(&[GCM]))]);
-        annotations
-            .insert(name.to_owned(), value.to_owned())
-            .unwrap();
+        annotations.insert(name.to_owned(), value.to_owned()).unwrap();
         annotations
     };
     let shown = format!("{PACKETS_ANNOTATION:?}");
-    let base64 = |entry| InvalidEncryption::Base64 {
-        annotation: shown.clone(),
-        entry,
-    };
+    let base64 = |entry| InvalidEncryption::Base64 { annotation: shown.clone(), entry };
     let options = |error: InvalidJson| InvalidEncryption::Options(error.into());
     let long = "A".repeat(MAX_ANNOTATION_BYTES + 4);
     for (annotations, expected) in [
@@ -213,10 +191,7 @@ fn annotations_that_describe_no_encryption_are_refused() {
         (replaced(PACKETS_ANNOTATION, "AA-_"), base64(1)),
         (
             replaced(PACKETS_ANNOTATION, &long),
-            InvalidEncryption::TooLong {
-                annotation: shown.clone(),
-                found: long.len(),
-            },
+            InvalidEncryption::TooLong { annotation: shown.clone(), found: long.len() },
         ),
         (
             replaced(PACKETS_ANNOTATION, &["AAAA"; MAX_ENTRIES + 1].join(",")),
@@ -225,10 +200,7 @@ fn annotations_that_describe_no_encryption_are_refused() {
                 found: MAX_ENTRIES + 1,
             },
         ),
-        (
-            replaced(PUBLIC_OPTIONS, PUBLIC),
-            options(InvalidJson::Base64("pubopts")),
-        ),
+        (replaced(PUBLIC_OPTIONS, PUBLIC), options(InvalidJson::Base64("pubopts"))),
         (replaced(PUBLIC_OPTIONS, ""), options(InvalidJson::Object)),
         (
             replaced(PUBLIC_OPTIONS, &long),
@@ -244,22 +216,13 @@ fn annotations_that_describe_no_encryption_are_refused() {
     let schemes: Vec<_> = schemes.iter().map(|name| (&name[..], "AAAA")).collect();
     Encryption::parse(&annotations(&schemes[1..])).unwrap();
     let error = Encryption::parse(&annotations(&schemes)).unwrap_err();
-    assert!(
-        matches!(error, InvalidEncryption::TooMany { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, InvalidEncryption::TooMany { .. }), "{error}");
     // Others may be there.
     let mut more = annotations(&[(PACKETS, &list(&[GCM])), ("jwe", "")]);
-    more.insert(
-        "org.opencontainers.image.enc.later".to_owned(),
-        "?".to_owned(),
-    );
+    more.insert("org.opencontainers.image.enc.later".to_owned(), "?".to_owned());
     more.insert("org.opencontainers.image.title".to_owned(), "?".to_owned());
     let encryption = Encryption::parse(&more).unwrap();
-    assert_eq!(
-        (encryption.packets().count(), encryption.uses_keys()),
-        (1, false)
-    );
+    assert_eq!((encryption.packets().count(), encryption.uses_keys()), (1, false));
 }
 
 /// A JWE that asks for an operation of each recipient and each key, and that nothing opens.
@@ -283,17 +246,11 @@ fn jwes_have_limits_together() {
     let long = |bytes: usize| format!("{one}{}", " ".repeat(bytes - one.len()));
     for (jwes, expected) in [
         (list(&[&many, &many]), None),
-        (
-            list(&[&many, &one, &many]),
-            Some(InvalidEncryption::Recipients(MAX_RECIPIENTS + 1)),
-        ),
+        (list(&[&many, &one, &many]), Some(InvalidEncryption::Recipients(MAX_RECIPIENTS + 1))),
         (list(&[&one, &long(MAX_JWE_BYTES)]), None),
         (
             list(&[&one, &long(MAX_JWE_BYTES + 1)]),
-            Some(InvalidEncryption::JweBytes {
-                entry: 2,
-                found: MAX_JWE_BYTES + 1,
-            }),
+            Some(InvalidEncryption::JweBytes { entry: 2, found: MAX_JWE_BYTES + 1 }),
         ),
     ] {
         let error = Encryption::parse(&annotations(&[("jwe", &jwes)])).err();
@@ -319,16 +276,11 @@ fn no_more_keys_are_tried_than_is_allowed() {
     ] {
         let effort = Effort::new(operations);
         let error = locked.unwrap(&keys, &keks(&[]), &effort).unwrap_err();
-        assert_eq!(
-            (0..9).filter(|_| effort.spend()).count(),
-            left,
-            "{operations}"
-        );
+        assert_eq!((0..9).filter(|_| effort.spend()).count(), left, "{operations}");
         let whys: Vec<_> = error.refused().iter().map(|(_, why)| why.clone()).collect();
         assert_eq!(whys, expected, "{operations}");
-        let is_said = error
-            .to_string()
-            .contains("there are more keys and recipients than are tried");
+        let is_said =
+            error.to_string().contains("there are more keys and recipients than are tried");
         assert_eq!(is_said, operations < 6, "{error}");
         // Which keys there were is nobody's business.
         assert!(!error.to_string().contains("2 of"), "{error}");

@@ -8,10 +8,7 @@ fn parsed(text: &str) -> Object<'_> {
 fn what_means_something_is_there_once() {
     for (text, expected) in [
         (r#"{"kid":"a"}"#, Ok(Some("a"))),
-        (
-            r#"{"kid":"a","other":{"kid":"b"},"x":[1,{"kid":1}]}"#,
-            Ok(Some("a")),
-        ),
+        (r#"{"kid":"a","other":{"kid":"b"},"x":[1,{"kid":1}]}"#, Ok(Some("a"))),
         (r#"{"k\u0069d":"\u0061\/"}"#, Ok(Some("a/"))),
         (r#"{"kid":null}"#, Ok(None)),
         (r#"{"x":"a","x":"b"}"#, Ok(None)),
@@ -19,10 +16,7 @@ fn what_means_something_is_there_once() {
         (r#"{"kid":"a","kid":"b"}"#, Err(InvalidJson::Twice("kid"))),
         (r#"{"kid":"a","kid":null}"#, Err(InvalidJson::Twice("kid"))),
         (r#"{"kid":"a","KID":"b"}"#, Err(InvalidJson::Twice("kid"))),
-        (
-            r#"{"k\u0069d":"a","kid":"a"}"#,
-            Err(InvalidJson::Twice("kid")),
-        ),
+        (r#"{"k\u0069d":"a","kid":"a"}"#, Err(InvalidJson::Twice("kid"))),
         (r#"{"Kid":"a"}"#, Err(InvalidJson::Case("kid"))),
         (r#"{"\u212aid":"a"}"#, Err(InvalidJson::Case("kid"))),
         (r#"{"kid":1}"#, Err(InvalidJson::Text("kid"))),
@@ -32,14 +26,8 @@ fn what_means_something_is_there_once() {
     ] {
         assert_eq!(super::text(&parsed(text), "kid"), expected, "{text}");
     }
-    assert_eq!(
-        required(&parsed("{}"), "kid"),
-        Err(InvalidJson::Missing("kid"))
-    );
-    assert_eq!(
-        inner(&parsed(r#"{"a":"x"}"#), "a").err(),
-        Some(InvalidJson::Members("a"))
-    );
+    assert_eq!(required(&parsed("{}"), "kid"), Err(InvalidJson::Missing("kid")));
+    assert_eq!(inner(&parsed(r#"{"a":"x"}"#), "a").err(), Some(InvalidJson::Members("a")));
 }
 
 #[test]
@@ -90,9 +78,5 @@ fn bytes_are_padded_standard_base64_of_the_right_length() {
 }
 
 fn length(found: usize) -> InvalidJson {
-    InvalidJson::Length {
-        member: "a",
-        expected: 2,
-        found,
-    }
+    InvalidJson::Length { member: "a", expected: 2, found }
 }

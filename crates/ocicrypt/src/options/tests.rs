@@ -9,45 +9,23 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
 #[test]
 fn the_public_options_choose_nothing() {
     let hmac = "/FYSeZgM86S8NnF228pp1RN/KEfTd6clJwKRdjCsFbQ=";
-    for (from, to) in [
-        (r#","cipheroptions":{}"#, ""),
-        ("{}", "null"),
-        ("{}", r#"{},"later":{"nonce":"AAAA"}"#),
-    ] {
+    for (from, to) in
+        [(r#","cipheroptions":{}"#, ""), ("{}", "null"), ("{}", r#"{},"later":{"nonce":"AAAA"}"#)]
+    {
         PublicOptions::parse(replaced(PUBLIC, from, to).as_bytes()).unwrap();
     }
     for (from, to, expected) in [
-        (
-            CIPHER,
-            "AES_256_CTR",
-            InvalidOptions::Cipher("\"AES_256_CTR\"".to_owned()),
-        ),
+        (CIPHER, "AES_256_CTR", InvalidOptions::Cipher("\"AES_256_CTR\"".to_owned())),
         (CIPHER, "", InvalidOptions::Cipher("\"\"".to_owned())),
-        (
-            "cipher\":",
-            "none\":",
-            InvalidJson::Missing("cipher").into(),
-        ),
+        ("cipher\":", "none\":", InvalidJson::Missing("cipher").into()),
         ("\"hmac\"", "\"mac\"", InvalidJson::Missing("hmac").into()),
-        (
-            &format!("\"{hmac}\""),
-            "null",
-            InvalidJson::Missing("hmac").into(),
-        ),
+        (&format!("\"{hmac}\""), "null", InvalidJson::Missing("hmac").into()),
         (hmac, "", length("hmac", 32, 0)),
         (hmac, "AAAA", length("hmac", 32, 3)),
         (hmac, &hmac[..43], InvalidJson::Base64("hmac").into()),
         ("\"hmac\"", "\"Hmac\"", InvalidJson::Case("hmac").into()),
-        (
-            "{}",
-            r#"{"nonce":"8PHy8/T19vf4+fr7/P3+/w=="}"#,
-            InvalidOptions::PublicCipherOptions,
-        ),
-        (
-            "{}",
-            r#"{"nonce":null}"#,
-            InvalidOptions::PublicCipherOptions,
-        ),
+        ("{}", r#"{"nonce":"8PHy8/T19vf4+fr7/P3+/w=="}"#, InvalidOptions::PublicCipherOptions),
+        ("{}", r#"{"nonce":null}"#, InvalidOptions::PublicCipherOptions),
         ("{}", r#"{"Nonce":""}"#, InvalidOptions::PublicCipherOptions),
         ("{}", r#"{"x":1}"#, InvalidOptions::PublicCipherOptions),
         ("{}", "[]", InvalidJson::Members("cipheroptions").into()),
@@ -58,29 +36,20 @@ fn the_public_options_choose_nothing() {
         ),
     ] {
         let text = replaced(PUBLIC, from, to);
-        assert_eq!(
-            PublicOptions::parse(text.as_bytes()),
-            Err(expected),
-            "{text}"
-        );
+        assert_eq!(PublicOptions::parse(text.as_bytes()), Err(expected), "{text}");
     }
     assert!(PublicOptions::parse(b"").is_err());
 }
 
 #[test]
 fn the_private_options_have_everything_that_it_takes() {
-    let (key, nonce) = (
-        "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
-        "8PHy8/T19vf4+fr7/P3+/w==",
-    );
+    let (key, nonce) = ("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "8PHy8/T19vf4+fr7/P3+/w==");
     let read = PrivateOptions::parse(PRIVATE.as_bytes()).unwrap();
     assert_eq!(read.key[..], (0..32).collect::<Vec<u8>>());
     assert_eq!(read.nonce[..], (240..=255).collect::<Vec<u8>>());
-    for (from, to) in [
-        ("\"digest\"", "\"hash\""),
-        ("sha256:8f", "sha1:8f"),
-        ("sha256:8f", "sha256:00"),
-    ] {
+    for (from, to) in
+        [("\"digest\"", "\"hash\""), ("sha256:8f", "sha1:8f"), ("sha256:8f", "sha256:00")]
+    {
         let read = PrivateOptions::parse(replaced(PRIVATE, from, to).as_bytes());
         assert!(read.is_ok(), "the digest of a tool's source, {to}");
     }
@@ -89,21 +58,9 @@ fn the_private_options_have_everything_that_it_takes() {
         (key, "AAAA", length("symkey", 32, 3)),
         (nonce, "8PHy8/T19vf4+fr7", length("nonce", 16, 12)),
         ("nonce", "iv", InvalidJson::Missing("nonce").into()),
-        (
-            "cipheroptions",
-            "options",
-            InvalidJson::Missing("cipheroptions").into(),
-        ),
-        (
-            "symkey\":",
-            "symkey\":\"\",\"symkey\":",
-            InvalidJson::Twice("symkey").into(),
-        ),
-        (
-            "\"nonce\":",
-            "\"nonce\":\"\",\"nonce\":",
-            InvalidJson::Twice("nonce").into(),
-        ),
+        ("cipheroptions", "options", InvalidJson::Missing("cipheroptions").into()),
+        ("symkey\":", "symkey\":\"\",\"symkey\":", InvalidJson::Twice("symkey").into()),
+        ("\"nonce\":", "\"nonce\":\"\",\"nonce\":", InvalidJson::Twice("nonce").into()),
     ] {
         let text = replaced(PRIVATE, from, to);
         let error = PrivateOptions::parse(text.as_bytes()).err();
@@ -128,10 +85,6 @@ fn errors_repeat_nothing_that_was_wrapped() {
 }
 
 fn length(member: &'static str, expected: usize, found: usize) -> InvalidOptions {
-    let length = InvalidJson::Length {
-        member,
-        expected,
-        found,
-    };
+    let length = InvalidJson::Length { member, expected, found };
     length.into()
 }

@@ -26,63 +26,27 @@ fn what_is_not_a_packet_is_refused_by_name() {
     let long = format!("kbs:///{}", "a".repeat(MAX_KID_BYTES));
     let iv = r#""iv":"YGFiY2RlZmdoaWpr""#;
     let length = |expected, found| {
-        InvalidPacket::Json(InvalidJson::Length {
-            member: "iv",
-            expected,
-            found,
-        })
+        InvalidPacket::Json(InvalidJson::Length { member: "iv", expected, found })
     };
     for (from, to, expected) in [
-        (
-            "A256GCM",
-            "A128GCM",
-            InvalidPacket::WrapType("\"A128GCM\"".to_owned()),
-        ),
-        (
-            "A256GCM",
-            "a256gcm",
-            InvalidPacket::WrapType("\"a256gcm\"".to_owned()),
-        ),
-        (
-            "\"wrap_type\"",
-            "\"type\"",
-            InvalidJson::Missing("wrap_type").into(),
-        ),
+        ("A256GCM", "A128GCM", InvalidPacket::WrapType("\"A128GCM\"".to_owned())),
+        ("A256GCM", "a256gcm", InvalidPacket::WrapType("\"a256gcm\"".to_owned())),
+        ("\"wrap_type\"", "\"type\"", InvalidJson::Missing("wrap_type").into()),
         ("\"iv\"", "\"nonce\"", InvalidJson::Missing("iv").into()),
         (iv, r#""iv":"""#, length(12, 0)),
         (iv, r#""iv":"YGFiY2RlZmdoaWprAAAAAg==""#, length(12, 16)),
         ("A256GCM", "A256CTR", InvalidPacket::NotAuthenticated),
         ("\"kid\"", "\"key_id\"", InvalidJson::Missing("kid").into()),
-        (
-            "\"kid\":",
-            "\"KID\":\"x\",\"kid\":",
-            InvalidJson::Twice("kid").into(),
-        ),
+        ("\"kid\":", "\"KID\":\"x\",\"kid\":", InvalidJson::Twice("kid").into()),
         (KID, "", InvalidPacket::Kid),
         (KID, "kbs:///a b", InvalidPacket::Kid),
         (KID, "kbs:///\\u001b[31m", InvalidPacket::Kid),
         (KID, "kbs:///é", InvalidPacket::Kid),
         (KID, &long, InvalidPacket::Kid),
-        (
-            "{",
-            r#"{"version":"0.2.0","#,
-            InvalidPacket::Version("\"0.2.0\"".to_owned()),
-        ),
-        (
-            "{",
-            r#"{"provider":"aliyun","#,
-            InvalidPacket::Provider("\"aliyun\"".to_owned()),
-        ),
-        (
-            "{",
-            r#"{"provider":"KBS","#,
-            InvalidPacket::Provider("\"KBS\"".to_owned()),
-        ),
-        (
-            "{",
-            r#"{"provider":1,"#,
-            InvalidJson::Text("provider").into(),
-        ),
+        ("{", r#"{"version":"0.2.0","#, InvalidPacket::Version("\"0.2.0\"".to_owned())),
+        ("{", r#"{"provider":"aliyun","#, InvalidPacket::Provider("\"aliyun\"".to_owned())),
+        ("{", r#"{"provider":"KBS","#, InvalidPacket::Provider("\"KBS\"".to_owned())),
+        ("{", r#"{"provider":1,"#, InvalidJson::Text("provider").into()),
         ("1wp6f", "-wp6f", InvalidJson::Base64("wrapped_data").into()),
     ] {
         assert!(GCM.contains(from), "{from}");
@@ -108,10 +72,7 @@ fn what_is_wrapped_has_a_size() {
     let over = limit + 1;
     assert_eq!(wrapping(over), Some(InvalidPacket::WrappedBytes(over)));
     let over = MAX_PACKET_BYTES;
-    assert!(matches!(
-        wrapping(over),
-        Some(InvalidPacket::Json(InvalidJson::TooLong { .. }))
-    ));
+    assert!(matches!(wrapping(over), Some(InvalidPacket::Json(InvalidJson::TooLong { .. }))));
 }
 
 #[test]

@@ -56,10 +56,8 @@ pub(super) fn compile(
         }
         leaves.push((number + 1, Answer::Otherwise));
     }
-    let mut program = Backwards {
-        steps: Vec::new(),
-        answers: [otherwise, listed].map(|answer| (answer, None)),
-    };
+    let mut program =
+        Backwards { steps: Vec::new(), answers: [otherwise, listed].map(|answer| (answer, None)) };
     program.tree(&leaves);
     program.steps.extend([
         step(LOAD, NUMBER),
@@ -154,11 +152,8 @@ impl Backwards {
             (other.position, other.mask) == (first.position, first.mask) && other.mask >> 32 == 0
         };
         if !conditions.iter().all(is_alike) {
-            self.steps.extend(
-                checks(conditions, self.answers[0].0, self.answers[1].0)
-                    .into_iter()
-                    .rev(),
-            );
+            self.steps
+                .extend(checks(conditions, self.answers[0].0, self.answers[1].0).into_iter().rev());
             return self.steps.len() - 1;
         }
         let [listed, mut otherwise] = [1, 0].map(|which| self.answer(which));

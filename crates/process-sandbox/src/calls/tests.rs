@@ -8,10 +8,7 @@ fn answer(program: &BpfProgram, call: libc::c_long, arguments: [u64; 6]) -> u32 
 
 /// Also how many instructions that took.
 fn answer_and_steps(program: &BpfProgram, call: libc::c_long, arguments: [u64; 6]) -> (u32, usize) {
-    let architecture = program[1..]
-        .iter()
-        .find(|step| step.code == 0x15)
-        .map_or(0, |step| step.k);
+    let architecture = program[1..].iter().find(|step| step.code == 0x15).map_or(0, |step| step.k);
     let mut data = Vec::new();
     data.extend(i32::try_from(call).unwrap().to_ne_bytes());
     data.extend(architecture.to_ne_bytes());
@@ -70,20 +67,14 @@ fn arguments_are_what_the_list_says() {
         (libc::SYS_ptrace, [0; 6], refused),
         (libc::SYS_clone, [0; 6], refused),
     ] {
-        assert_eq!(
-            answer(&program, call, arguments),
-            expected,
-            "{call} {arguments:?}"
-        );
+        assert_eq!(answer(&program, call, arguments), expected, "{call} {arguments:?}");
     }
 }
 
 #[test]
 fn several_values_are_alternatives() {
     let values = [Argument::Equal(7), Argument::With(0x30)];
-    let calls = Calls::base()
-        .unwrap()
-        .only_with(libc::SYS_fcntl, 1, &values);
+    let calls = Calls::base().unwrap().only_with(libc::SYS_fcntl, 1, &values);
     let program = calls.unwrap().compile().unwrap();
     let allowed = u32::from(SeccompAction::Allow);
     let is_allowed = |value| answer(&program, libc::SYS_fcntl, [0, value, 0, 0, 0, 0]) == allowed;
@@ -95,9 +86,7 @@ fn several_values_are_alternatives() {
 fn values_of_the_lower_half_share_what_they_load() {
     let values = [7, 9, 11].map(Argument::EqualLow);
     let all = Calls::base().unwrap().compile().unwrap().len();
-    let calls = Calls::base()
-        .unwrap()
-        .only_with(libc::SYS_fcntl, 1, &values);
+    let calls = Calls::base().unwrap().only_with(libc::SYS_fcntl, 1, &values);
     let program = calls.unwrap().compile().unwrap();
     assert!(program.len() <= all + 8, "{} and {all}", program.len());
     let allowed = u32::from(SeccompAction::Allow);

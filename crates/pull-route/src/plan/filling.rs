@@ -24,16 +24,8 @@ impl Plan {
         roots: Option<Roots>,
     ) -> Result<Route, Error> {
         let references = [
-            (
-                "credentials-uri",
-                self.credentials_uri().is_some(),
-                fetched.is_some(),
-            ),
-            (
-                "ca-certs-uri",
-                self.ca_certs_uri().is_some(),
-                roots.is_some(),
-            ),
+            ("credentials-uri", self.credentials_uri().is_some(), fetched.is_some()),
+            ("ca-certs-uri", self.ca_certs_uri().is_some(), roots.is_some()),
         ];
         for (key, is_wanted, is_there) in references {
             if is_wanted != is_there {
@@ -73,11 +65,7 @@ struct Fetched<'a> {
 
 impl Fetched<'_> {
     fn put_into(&self, step: Step) -> Result<Source, Error> {
-        let Step {
-            mut source,
-            account,
-            ..
-        } = step;
+        let Step { mut source, account, .. } = step;
         let authority = &mut source.authority;
         authority.forget_credentials();
         // A source that has one has that of the entry in charge.
@@ -93,10 +81,7 @@ impl Fetched<'_> {
                 match self.credentials(&host, source.repository.as_deref())? {
                     Some(credentials) => {
                         let number = 0;
-                        source.accounts = vec![EntryAccount {
-                            credentials,
-                            number,
-                        }];
+                        source.accounts = vec![EntryAccount { credentials, number }];
                         source.authority.has_fetched_credentials = true;
                     }
                     None if is_required => return Err(self.not_for(&host)),
@@ -116,9 +101,7 @@ impl Fetched<'_> {
         host: &RegistryHost,
         rewritten: Option<&str>,
     ) -> Result<Option<Credentials>, Error> {
-        let config = self
-            .config
-            .ok_or_else(|| self.not_there("credentials-uri"))?;
+        let config = self.config.ok_or_else(|| self.not_there("credentials-uri"))?;
         let found = config.credentials_for(host, rewritten.unwrap_or(self.repository));
         found.map_err(|unfit| self.not_confided(host, unfit.to_string()))
     }
@@ -130,11 +113,7 @@ impl Fetched<'_> {
     }
 
     fn not_confided(&self, host: &RegistryHost, rule: String) -> Error {
-        Error::UnfitCredentials {
-            registry: host.to_string(),
-            authority: self.entry.clone(),
-            rule,
-        }
+        Error::UnfitCredentials { registry: host.to_string(), authority: self.entry.clone(), rule }
     }
 
     fn not_there(&self, key: &str) -> Error {

@@ -26,11 +26,7 @@ impl Settings {
         let is_confidential = entry.credentials_entry().credentials_uri.is_some();
         let mut settings = self.clone();
         settings.is_confidential = is_confidential;
-        let authority = if is_confidential {
-            entry.confidential()
-        } else {
-            entry
-        };
+        let authority = if is_confidential { entry.confidential() } else { entry };
         let image = ImageName { host, repository };
         let has = |mirror: &&Mirror| mirror.has(repository);
         let mirrors: Vec<_> = authority.registry.mirrors.iter().filter(has).collect();
@@ -39,11 +35,8 @@ impl Settings {
             let has_fallback = at + 1 < count || authority.registry.mirror_fallback;
             settings.mirror(mirror, image, &authority, has_fallback)
         };
-        let mut mirrors: Vec<_> = mirrors
-            .into_iter()
-            .enumerate()
-            .map(step)
-            .collect::<Result<_, _>>()?;
+        let mut mirrors: Vec<_> =
+            mirrors.into_iter().enumerate().map(step).collect::<Result<_, _>>()?;
         let lends = |mirror: &&Step| {
             let borrowed = mirror.authority().credentials_name();
             !mirror.is_own_entry && borrowed == authority.lendable_name()
@@ -95,14 +88,12 @@ impl Settings {
                 authority: under.to_string(),
             });
         }
-        let repository = mirror
-            .name_of(image.repository)
-            .map_err(|rule| Error::Rewrite {
-                mirror: mirror.host().to_string(),
-                authority: under.to_string(),
-                repository: image.repository.to_owned(),
-                rule,
-            })?;
+        let repository = mirror.name_of(image.repository).map_err(|rule| Error::Rewrite {
+            mirror: mirror.host().to_string(),
+            authority: under.to_string(),
+            repository: image.repository.to_owned(),
+            rule,
+        })?;
         // The registry itself, as imports of registries.conf write it. The plan puts in the account
         // that is left for it.
         let is_root = mirror.url().path() == "/";

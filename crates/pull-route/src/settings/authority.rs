@@ -154,11 +154,7 @@ impl Authority {
     /// What it lends to its mirror: the credentials of the host's entry, never those that are for
     /// some repositories.
     pub(crate) fn lent(&self) -> Self {
-        Self {
-            registry: self.registry.lent_to_mirror(),
-            access: None,
-            ..self.clone()
-        }
+        Self { registry: self.registry.lent_to_mirror(), access: None, ..self.clone() }
     }
 
     /// Whether its roots are at hand, where it is that of a host that a source sends the puller to,
@@ -200,12 +196,7 @@ impl Authority {
     /// trusted.
     pub fn check_allowed(&self, host: &str) -> Result<(), Error> {
         self.check_roots()?;
-        if self
-            .registry
-            .ca_certs
-            .as_ref()
-            .is_some_and(Roots::trusts_nobody)
-        {
+        if self.registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody) {
             let (host, reason) = (host.to_owned(), Box::new(self.roots()));
             return Err(Error::Forbidden { host, reason });
         }
@@ -237,10 +228,7 @@ impl Authority {
     /// Where its credentials are from, and where a person corrects them.
     pub fn credentials_source(&self) -> (String, &'static str) {
         if self.has_fetched_credentials {
-            let source = format!(
-                "what \"credentials-uri\" of {} names",
-                self.credentials_name()
-            );
+            let source = format!("what \"credentials-uri\" of {} names", self.credentials_name());
             return (source, "in that resource");
         }
         let place = match self.credentials_origin() {
@@ -282,10 +270,7 @@ impl fmt::Display for EntryName {
             Self::Entry(key, Origin::Host) => write!(f, "entry \"{key}\""),
             Self::Entry(key, Origin::Measured) => write!(f, "measured entry \"{key}\""),
             Self::NoEntry(paths, near) => {
-                let paths: Vec<_> = paths
-                    .iter()
-                    .map(|path| path.display().to_string())
-                    .collect();
+                let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
                 write!(f, "no entry of {} matches this host", paths.join(" or "))?;
                 let Some(near) = near else {
                     return Ok(());
@@ -300,11 +285,7 @@ impl fmt::Display for EntryName {
                 f.write_str("no configuration was given")
             }
             Self::NoDocument(path) => {
-                write!(
-                    f,
-                    "no configuration disk was found, {} does not exist",
-                    path.display()
-                )
+                write!(f, "no configuration disk was found, {} does not exist", path.display())
             }
         }
     }

@@ -13,14 +13,8 @@ pub(crate) fn settings(measured: &str, configuration: &str) -> Settings {
         is_present: true,
     };
     Settings::new(
-        placed(
-            "measured.toml",
-            Document::parse_measured(measured.as_bytes()).unwrap(),
-        ),
-        placed(
-            "imagepuller.toml",
-            Document::parse(configuration.as_bytes()).unwrap(),
-        ),
+        placed("measured.toml", Document::parse_measured(measured.as_bytes()).unwrap()),
+        placed("imagepuller.toml", Document::parse(configuration.as_bytes()).unwrap()),
     )
 }
 
@@ -54,10 +48,7 @@ fn what_the_owner_says_of_a_host_is_all_that_is_said() {
         };
         let settings = settings(&document(measured), &document(configuration));
         let shown = settings.registry(&host("a.corp")).to_string();
-        assert!(
-            shown.starts_with(expected),
-            "{measured} {configuration}: {shown}"
-        );
+        assert!(shown.starts_with(expected), "{measured} {configuration}: {shown}");
     }
 }
 
@@ -94,12 +85,7 @@ fn the_owner_frees_a_host_at_its_port_alone() {
         ("http://proxy.corp:3128/", false),
     ] {
         assert_eq!(of_owner.may_be_near(&url(text)), may, "{text}");
-        assert!(
-            of_owner
-                .clone()
-                .with_any_address(true)
-                .may_be_near(&url(text))
-        );
+        assert!(of_owner.clone().with_any_address(true).may_be_near(&url(text)));
     }
     assert!(!of_owner.may_proxies_be_near());
     assert!(settings(&format!("{proxy}{owner}"), &of_host).may_proxies_be_near());
@@ -122,27 +108,11 @@ fn entries_of_other_hosts_count_by_who_is_in_charge() {
         settings(&document(measured), &document(configuration))
     };
     for (measured, configuration, expected) in [
-        (
-            &[][..],
-            &["a.corp", "token.corp"][..],
-            "entry \"token.corp.\"",
-        ),
-        (
-            &["token.corp"],
-            &["a.corp"],
-            "measured entry \"token.corp.\"",
-        ),
-        (
-            &["token.corp"],
-            &["a.corp", "token.corp"],
-            "measured entry \"token.corp.\"",
-        ),
+        (&[][..], &["a.corp", "token.corp"][..], "entry \"token.corp.\""),
+        (&["token.corp"], &["a.corp"], "measured entry \"token.corp.\""),
+        (&["token.corp"], &["a.corp", "token.corp"], "measured entry \"token.corp.\""),
         (&["a.corp"], &["token.corp"], "none"),
-        (
-            &["a.corp", "token.corp"],
-            &[],
-            "measured entry \"token.corp.\"",
-        ),
+        (&["a.corp", "token.corp"], &[], "measured entry \"token.corp.\""),
         (&["."], &["token.corp"], "none"),
         (&[".corp"], &["a.example", "token.corp"], "none"),
         (&[], &["a.corp", ".corp"], "none"),
@@ -166,10 +136,7 @@ fn the_owners_proxies_replace_the_hosts_as_a_whole() {
         ("extra-env = {}\n".to_owned(), None),
         (proxy("HTTPS_PROXY", ""), None),
         (proxy("OTHER", "x"), None),
-        (
-            proxy("HTTPS_PROXY", "http://owner.corp:1"),
-            Some("owner.corp"),
-        ),
+        (proxy("HTTPS_PROXY", "http://owner.corp:1"), Some("owner.corp")),
         (proxy("HTTP_PROXY", "http://owner.corp:1"), None),
         (proxy("NO_PROXY", "x.corp"), None),
     ] {
@@ -206,45 +173,27 @@ fn keys_for_other_repositories_are_not_tried() {
         let tag = name.replace(['/', ':', '.'], "-");
         format!("[decryption-keys.\"{name}\"]\nkeys = [\"kbs:///a/b/{tag}\"]\n")
     };
-    let names = [
-        "r.corp",
-        "r.corp/team",
-        "r.corp/team/app",
-        "r.corp:5000/team",
-        "other.corp",
-    ];
+    let names = ["r.corp", "r.corp/team", "r.corp/team/app", "r.corp:5000/team", "other.corp"];
     let text: String = names.into_iter().map(table).collect();
     let all = "[decryption-keys]\nkeys = [\"kbs:///a/b/all\"]\n";
     let settings = settings(&table("r.corp/team"), &format!("{all}{text}"));
     for (image, expected) in [
-        (
-            "r.corp/team/app/x",
-            "r-corp-team r-corp-team-app r-corp-team r-corp all",
-        ),
+        ("r.corp/team/app/x", "r-corp-team r-corp-team-app r-corp-team r-corp all"),
         ("r.corp/team", "r-corp-team r-corp-team r-corp all"),
         ("r.corp/teams/app", "r-corp all"),
-        (
-            "r.corp:5000/team/x",
-            "r-corp-team r-corp-5000-team r-corp-team r-corp all",
-        ),
+        ("r.corp:5000/team/x", "r-corp-team r-corp-5000-team r-corp-team r-corp all"),
         ("sub.r.corp/team", "all"),
         ("other.corp/team", "other-corp all"),
     ] {
         let (registry, repository) = image.split_once('/').unwrap();
         let registry = host(registry);
         let keys = settings.decryption_keys(&registry, repository);
-        let shown: Vec<_> = keys
-            .map(|placed| format!("{:?}", placed.key).replace("kbs:///a/b/", ""))
-            .collect();
+        let shown: Vec<_> =
+            keys.map(|placed| format!("{:?}", placed.key).replace("kbs:///a/b/", "")).collect();
         assert_eq!(shown.join(" "), expected, "{image}");
     }
     let registry = host("r.corp");
-    let places: Vec<_> = settings
-        .decryption_keys(&registry, "team")
-        .map(|placed| placed.to_string())
-        .collect();
-    assert_eq!(
-        places[0],
-        "key 1 of [decryption-keys.\"r.corp/team\"] in the measured document"
-    );
+    let places: Vec<_> =
+        settings.decryption_keys(&registry, "team").map(|placed| placed.to_string()).collect();
+    assert_eq!(places[0], "key 1 of [decryption-keys.\"r.corp/team\"] in the measured document");
 }

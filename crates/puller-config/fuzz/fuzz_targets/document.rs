@@ -11,11 +11,7 @@ fuzzing::target!(|bytes: &[u8]| {
     let lines = bytes.split(|byte| *byte == b'\n').count();
     for version in GuestVersion::all() {
         let refused = version.refuses(bytes);
-        assert!(
-            refused
-                .iter()
-                .all(|key| key.line <= lines && key.since > version)
-        );
+        assert!(refused.iter().all(|key| key.line <= lines && key.since > version));
     }
     let measured = check(bytes, Document::parse_measured(bytes));
     if let Some(Err(problems)) = measured.as_ref().map(|owners| Pins::read(&owners.pins)) {
@@ -51,12 +47,7 @@ fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> Option<Document> {
             return None;
         }
     };
-    assert!(
-        checked
-            .warnings
-            .iter()
-            .all(|warning| !warning.to_string().contains(char::is_control))
-    );
+    assert!(checked.warnings.iter().all(|warning| !warning.to_string().contains(char::is_control)));
     let registries = &checked.document.registries;
     for (name, _) in registries.iter() {
         let shown = name.to_string();
@@ -71,10 +62,7 @@ fn check(bytes: &[u8], parsed: Result<Checked, Problems>) -> Option<Document> {
             }
         } else if let Some(host) = host {
             // The same name with the port that this one implies is more specific.
-            assert!(matches!(
-                registries.entry_for(&host),
-                Match::Entry { literal: true, .. }
-            ));
+            assert!(matches!(registries.entry_for(&host), Match::Entry { literal: true, .. }));
             assert!(registries.literal_entry_for(&host).is_some());
         }
     }

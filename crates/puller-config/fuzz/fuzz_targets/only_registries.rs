@@ -23,9 +23,6 @@ fuzzing::target!(|text: &str| {
         let repository = name.repositories().unwrap_or("any");
         assert!(list.has(&host, repository) && list.touches(name));
         let one: OnlyRegistries = [name.clone()].into_iter().collect();
-        assert_eq!(
-            list.and(&one).has(&host, repository),
-            list.has(&host, repository)
-        );
+        assert_eq!(list.and(&one).has(&host, repository), list.has(&host, repository));
     }
 });

@@ -10,9 +10,7 @@ fuzzing::target!(|text: &str| {
         assert_eq!(ResourceUri::parse(&shown).as_ref(), Ok(&uri));
         assert!(shown.starts_with("kbs") && shown.bytes().all(|byte| byte.is_ascii_graphic()));
         assert!(
-            uri.path()
-                .split('/')
-                .all(|segment| !segment.is_empty() && !segment.starts_with('.'))
+            uri.path().split('/').all(|segment| !segment.is_empty() && !segment.starts_with('.'))
         );
         assert!(uri.plugin() != "resource" || uri.path().split('/').count() == 3);
     }

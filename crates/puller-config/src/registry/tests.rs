@@ -57,14 +57,8 @@ fn names_match_by_the_five_rules() {
 /// Contrast lets a literal hold for the hosts below it, the RFC does not.
 #[test]
 fn near_misses_are_known() {
-    let names = [
-        "ghcr.io",
-        "registry.corp:5000",
-        ".corp",
-        "192.0.2.1",
-        "docker.io",
-        "quay.io/team",
-    ];
+    let names =
+        ["ghcr.io", "registry.corp:5000", ".corp", "192.0.2.1", "docker.io", "quay.io/team"];
     let registries = registries(&names);
     for (host, expected) in [
         ("sub.ghcr.io", Some("ghcr.io.")),
@@ -79,22 +73,13 @@ fn near_misses_are_known() {
         ("sub.quay.io", None),
     ] {
         let found = registries.near_miss(&RegistryHost::parse(host).unwrap());
-        assert_eq!(
-            found.map(ToString::to_string).as_deref(),
-            expected,
-            "{host}"
-        );
+        assert_eq!(found.map(ToString::to_string).as_deref(), expected, "{host}");
     }
 }
 
 #[test]
 fn ports_addresses_and_docker_hub_keep_the_rules() {
-    let ports = [
-        "registry.corp",
-        "registry.corp:5000",
-        "registry.corp:443",
-        ".corp",
-    ];
+    let ports = ["registry.corp", "registry.corp:5000", "registry.corp:443", ".corp"];
     let addresses = ["192.0.2.1", "192.0.2.1:5000", "[::1]", ".1", "."];
     for (names, host, expected) in [
         (&ports[..], "registry.corp:5000", "registry.corp:5000"),
@@ -104,16 +89,8 @@ fn ports_addresses_and_docker_hub_keep_the_rules() {
         (&ports, "other.corp:5000", ".corp."),
         (&["registry.corp:5000"], "registry.corp", "defaults"),
         (&["registry.corp:5000"], "registry.corp:50000", "defaults"),
-        (
-            &[addresses[0], addresses[1], addresses[4]],
-            "192.0.2.1:5000",
-            "192.0.2.1:5000",
-        ),
-        (
-            &[addresses[0], addresses[1], addresses[4]],
-            "192.0.2.1",
-            "192.0.2.1",
-        ),
+        (&[addresses[0], addresses[1], addresses[4]], "192.0.2.1:5000", "192.0.2.1:5000"),
+        (&[addresses[0], addresses[1], addresses[4]], "192.0.2.1", "192.0.2.1"),
         (&[addresses[2]], "[0:0::1]:80", "[::1]"),
         (&[addresses[2]], "[::2]", "defaults"),
         (&["index.docker.io"], "docker.io", "docker.io."),
@@ -139,18 +116,11 @@ fn entries_for_repositories_hold_by_whole_segments() {
     ];
     let registries = registries(&names);
     for (image, expected) in [
-        (
-            "r.corp/team/app/x",
-            &["R.corp./team/app", "r.corp:443/team", "r.corp/team"][..],
-        ),
+        ("r.corp/team/app/x", &["R.corp./team/app", "r.corp:443/team", "r.corp/team"][..]),
         ("r.corp:443/team", &["r.corp:443/team", "r.corp/team"]),
         (
             "r.corp:5000/team/app/part",
-            &[
-                "r.corp:5000/team/app/part",
-                "R.corp./team/app",
-                "r.corp/team",
-            ],
+            &["r.corp:5000/team/app/part", "R.corp./team/app", "r.corp/team"],
         ),
         ("r.corp/team-b/app", &[]),
         ("r.corp/teams", &[]),
@@ -194,29 +164,16 @@ fn credentials_stay_at_the_label_boundary() {
 
 #[test]
 fn all_matches_are_known_by_the_text_that_was_written() {
-    let names = [
-        "Registry.corp",
-        "registry.corp:443",
-        ".CORP",
-        ".",
-        ".other",
-        "index.docker.io",
-    ];
+    let names = ["Registry.corp", "registry.corp:443", ".CORP", ".", ".other", "index.docker.io"];
     let registries = registries(&names);
     for (host, expected) in [
-        (
-            "registry.corp",
-            &["registry.corp:443", "Registry.corp", ".CORP", "."][..],
-        ),
+        ("registry.corp", &["registry.corp:443", "Registry.corp", ".CORP", "."][..]),
         ("registry.corp:80", &["Registry.corp", ".CORP", "."]),
         ("docker.io", &["index.docker.io", "."]),
         ("192.0.2.1", &["."]),
     ] {
         let host = RegistryHost::parse(host).unwrap();
-        let written: Vec<_> = registries
-            .matches(&host)
-            .map(|(key, _)| key.written())
-            .collect();
+        let written: Vec<_> = registries.matches(&host).map(|(key, _)| key.written()).collect();
         assert_eq!(written, expected, "{host}");
     }
 }
@@ -226,22 +183,10 @@ fn only_literals_name_a_host() {
     let registries = registries(&["registry.corp", "registry.corp:5000", ".corp", "."]);
     let named = |host| {
         let host = RegistryHost::parse(host).unwrap();
-        registries
-            .literal_entry_for(&host)
-            .map(|(key, _)| key.to_string())
+        registries.literal_entry_for(&host).map(|(key, _)| key.to_string())
     };
-    assert_eq!(
-        named("registry.corp:5000").as_deref(),
-        Some("registry.corp:5000")
-    );
+    assert_eq!(named("registry.corp:5000").as_deref(), Some("registry.corp:5000"));
     assert_eq!(named("registry.corp").as_deref(), Some("registry.corp."));
     assert_eq!(named("other.corp"), None);
-    assert_eq!(
-        (
-            registries.len(),
-            registries.is_empty(),
-            registries.iter().count()
-        ),
-        (4, false, 4)
-    );
+    assert_eq!((registries.len(), registries.is_empty(), registries.iter().count()), (4, false, 4));
 }

@@ -4,34 +4,10 @@ use super::*;
 fn uri_has_one_form() {
     for (text, plugin, path, query, shown) in [
         ("kbs:///a/b/c", "resource", "a/b/c", None, "kbs:///a/b/c"),
-        (
-            "kbs+resource:///a/b/c",
-            "resource",
-            "a/b/c",
-            None,
-            "kbs:///a/b/c",
-        ),
-        (
-            "kbs://kbs.corp:8080/a/b/c",
-            "resource",
-            "a/b/c",
-            None,
-            "kbs:///a/b/c",
-        ),
-        (
-            "kbs://[::1]:80/a/b/c",
-            "resource",
-            "a/b/c",
-            None,
-            "kbs:///a/b/c",
-        ),
-        (
-            "kbs:///-a/_b/0.C-",
-            "resource",
-            "-a/_b/0.C-",
-            None,
-            "kbs:///-a/_b/0.C-",
-        ),
+        ("kbs+resource:///a/b/c", "resource", "a/b/c", None, "kbs:///a/b/c"),
+        ("kbs://kbs.corp:8080/a/b/c", "resource", "a/b/c", None, "kbs:///a/b/c"),
+        ("kbs://[::1]:80/a/b/c", "resource", "a/b/c", None, "kbs:///a/b/c"),
+        ("kbs:///-a/_b/0.C-", "resource", "-a/_b/0.C-", None, "kbs:///-a/_b/0.C-"),
         (
             "kbs+nebula-ca:///credential?ip[ip]=10.0.0.1&name=a%20b",
             "nebula-ca",
@@ -39,20 +15,10 @@ fn uri_has_one_form() {
             Some("ip[ip]=10.0.0.1&name=a%20b"),
             "kbs+nebula-ca:///credential?ip[ip]=10.0.0.1&name=a%20b",
         ),
-        (
-            "kbs+p://h/1/2/3/4/5/6/7/8",
-            "p",
-            "1/2/3/4/5/6/7/8",
-            None,
-            "kbs+p:///1/2/3/4/5/6/7/8",
-        ),
+        ("kbs+p://h/1/2/3/4/5/6/7/8", "p", "1/2/3/4/5/6/7/8", None, "kbs+p:///1/2/3/4/5/6/7/8"),
     ] {
         let uri = ResourceUri::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(
-            (uri.plugin(), uri.path(), uri.query()),
-            (plugin, path, query),
-            "{text}"
-        );
+        assert_eq!((uri.plugin(), uri.path(), uri.query()), (plugin, path, query), "{text}");
         assert_eq!(uri.to_string(), shown, "{text}");
         assert_eq!(ResourceUri::parse(shown), Ok(uri), "{text}");
     }
@@ -81,10 +47,7 @@ fn what_is_no_uri_is_refused_by_the_rule_it_breaks() {
         ("kbs+p_q:///a", InvalidResourceUri::Plugin),
         ("kbs+p+q:///a", InvalidResourceUri::Plugin),
         (&long_plugin, InvalidResourceUri::Plugin),
-        (
-            "kbs://robot:hunter2@kbs.corp/a/b/c",
-            InvalidResourceUri::UserInfo,
-        ),
+        ("kbs://robot:hunter2@kbs.corp/a/b/c", InvalidResourceUri::UserInfo),
         ("kbs:///a/b@c/d", InvalidResourceUri::UserInfo),
         ("kbs://a b/a/b/c", InvalidResourceUri::Host),
         ("kbs://kbs.corp:x/a/b/c", InvalidResourceUri::Host),
@@ -110,15 +73,9 @@ fn what_is_no_uri_is_refused_by_the_rule_it_breaks() {
         ("kbs://a/b", count(1)),
         ("kbs://kbs.corp:80/a/b", count(2)),
         ("kbs:///a/b/c?d", InvalidResourceUri::QueryOfResource),
-        (
-            "kbs+resource:///a/b/c?",
-            InvalidResourceUri::QueryOfResource,
-        ),
+        ("kbs+resource:///a/b/c?", InvalidResourceUri::QueryOfResource),
         ("kbs+p:///", InvalidResourceUri::PluginSegmentCount),
-        (
-            "kbs+p:///1/2/3/4/5/6/7/8/9",
-            InvalidResourceUri::PluginSegmentCount,
-        ),
+        ("kbs+p:///1/2/3/4/5/6/7/8/9", InvalidResourceUri::PluginSegmentCount),
         ("kbs+p:///a?", InvalidResourceUri::Query),
         ("kbs+p:///a?b c", InvalidResourceUri::Query),
         ("kbs+p:///a?b%2", InvalidResourceUri::Query),

@@ -26,9 +26,7 @@ pub(crate) fn join(path: &str, key: &str) -> String {
 /// A key in quotes: without control characters, no longer than a key should be, and without the
 /// password of `user:password@host`, which people paste.
 fn quoted(key: &str) -> String {
-    let (secret, rest) = key
-        .rfind('@')
-        .map_or(("", key), |at| (REDACTED, &key[at..]));
+    let (secret, rest) = key.rfind('@').map_or(("", key), |at| (REDACTED, &key[at..]));
     let mut shown = format!("\"{secret}");
     for character in rest.chars().take(MAX_SHOWN_KEY_CHARS) {
         match character {
@@ -64,19 +62,11 @@ mod tests {
         let cut = format!("x.\"{}...\"", "a".repeat(MAX_SHOWN_KEY_CHARS));
         for (path, key, shown) in [
             ("", "plain-http_1", "plain-http_1"),
-            (
-                "registries",
-                "registry.corp",
-                "registries.\"registry.corp\"",
-            ),
+            ("registries", "registry.corp", "registries.\"registry.corp\""),
             ("x", "", "x.\"\""),
             ("x", "a\"b\\c", "x.\"a\\\"b\\\\c\""),
             ("x", "a\u{1b}[31m\n", "x.\"a\\u001B[31m\\u000A\""),
-            (
-                "x",
-                "robot:hunter2@registry.corp",
-                "x.\"[redacted]@registry.corp\"",
-            ),
+            ("x", "robot:hunter2@registry.corp", "x.\"[redacted]@registry.corp\""),
             ("x", "\u{202e}\u{1f600}", "x.\"\\u202E\\U0001F600\""),
             ("x", &long, &cut),
         ] {

@@ -13,31 +13,17 @@ fn documents() -> Vec<(Read, String, &'static str)> {
     let entry = |keys: &str| format!("[registries.r]\n{keys}\n");
     let login = "username = 'a'\npassword = 'b'\n";
     let key = "-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n";
-    let identity = entry(&format!(
-        "client-cert = '''\n{ROOT}'''\nclient-key = '''\n{key}'''"
-    ));
+    let identity = entry(&format!("client-cert = '''\n{ROOT}'''\nclient-key = '''\n{key}'''"));
     let of_host = [
         (entry("mirrors = ['https://m']"), "mirrors"),
-        (
-            entry("mirrors = [{url = 'https://m', prefix = 'a'}]"),
-            "prefix",
-        ),
-        (
-            entry("mirror = 'https://m'\nrewrite = [{from = 'a', to = 'b'}]"),
-            "rewrite",
-        ),
+        (entry("mirrors = [{url = 'https://m', prefix = 'a'}]"), "prefix"),
+        (entry("mirror = 'https://m'\nrewrite = [{from = 'a', to = 'b'}]"), "rewrite"),
         (entry(&format!("{login}also = [{{auth = 'OmE='}}]")), "also"),
         (identity.clone(), "client-cert"),
         (identity, "client-key"),
-        (
-            entry(&format!("ca-certs = '''\n{ROOT}'''\nca-dates = false")),
-            "ca-dates",
-        ),
+        (entry(&format!("ca-certs = '''\n{ROOT}'''\nca-dates = false")), "ca-dates"),
         (format!("[registries.\"r/team\"]\n{login}"), "username"),
-        (
-            "[decryption-keys.\"r/team\"]\nkeys = ['YQ']\n".into(),
-            "keys",
-        ),
+        ("[decryption-keys.\"r/team\"]\nkeys = ['YQ']\n".into(), "keys"),
     ];
     let of_owner = [
         (entry("anonymous = true"), "anonymous"),

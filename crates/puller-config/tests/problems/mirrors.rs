@@ -20,10 +20,7 @@ fn roots_and_mirrors_are_checked_by_key() {
              here, never private keys\n\
              line 2: registries.r.ca-certs: block 3 is not valid base64",
         ),
-        (
-            &many,
-            "line 2: registries.r.ca-certs: an entry has at most 512 certificates",
-        ),
+        (&many, "line 2: registries.r.ca-certs: an entry has at most 512 certificates"),
         (
             "ca-certs = '-----BEGIN CERTIFICATE-----'",
             "line 2: registries.r.ca-certs: block 1 is incomplete: each \"-----BEGIN \
@@ -64,23 +61,11 @@ fn lists_of_mirrors_are_checked_by_key() {
             repository",
         ),
         (each(256), ""),
-        (
-            each(257),
-            "line 2: registries.r.mirrors: an entry has at most 256 mirrors",
-        ),
+        (each(257), "line 2: registries.r.mirrors: an entry has at most 256 mirrors"),
         // Those of a repository are also those of what it is below.
+        (format!("mirrors = [{}]", [url, below, other, below].repeat(4)[..11].join(",")), ""),
         (
-            format!(
-                "mirrors = [{}]",
-                [url, below, other, below].repeat(4)[..11].join(",")
-            ),
-            "",
-        ),
-        (
-            format!(
-                "mirrors = [{}]",
-                [url, below, other, below].repeat(4)[..12].join(",")
-            ),
+            format!("mirrors = [{}]", [url, below, other, below].repeat(4)[..12].join(",")),
             "line 2: registries.r.mirrors, item 2: an entry has at most 256 mirrors",
         ),
         (
@@ -111,10 +96,7 @@ fn lists_of_mirrors_are_checked_by_key() {
             "mirrors = ['https://m', {url = 'http://n'}]".into(),
             "line 2: registries.r.mirrors, item 2: plain HTTP needs",
         ),
-        (
-            format!("rewrite = [{rule}]"),
-            "line 2: registries.r.rewrite: has no \"mirror\"",
-        ),
+        (format!("rewrite = [{rule}]"), "line 2: registries.r.rewrite: has no \"mirror\""),
         (
             format!("mirror = 'https://m'\nrewrite = [{}]", [rule; 17].join(",")),
             "line 3: registries.r.rewrite: a list has at most 16 rules",
@@ -154,24 +136,16 @@ fn mirror_over_plain_http_needs_leave() {
         ("insecure-skip-verify = true", true),
         ("insecure-skip-verify = true\nregistrytoken = \"t\"", false),
         ("[registries.\"mirror.corp\"]\nplain-http = true", true),
-        (
-            "[registries.\"mirror.corp\"]\ninsecure-skip-verify = true",
-            true,
-        ),
+        ("[registries.\"mirror.corp\"]\ninsecure-skip-verify = true", true),
         ("[registries.\"mirror.corp:80\"]\nplain-http = true", true),
         ("[registries.\"mirror.corp:443\"]\nplain-http = true", false),
         // A suffix is not the mirror's own name.
         ("[registries.\".corp\"]\nplain-http = true", false),
         // The mirror's own entry decides alone.
-        (
-            "plain-http = true\n[registries.\"mirror.corp\"]\nplain-http = false",
-            false,
-        ),
+        ("plain-http = true\n[registries.\"mirror.corp\"]\nplain-http = false", false),
     ] {
         let text = format!("[registries.r]\nmirror = \"http://mirror.corp/prefix\"\n{more}\n");
-        let shown = Document::parse(text.as_bytes())
-            .err()
-            .map(|problems| problems.to_string());
+        let shown = Document::parse(text.as_bytes()).err().map(|problems| problems.to_string());
         assert_eq!(shown.as_deref(), (!is_allowed).then_some(refused), "{more}");
     }
 }

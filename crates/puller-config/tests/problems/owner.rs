@@ -55,31 +55,16 @@ fn pins_are_the_owners_to_say_and_bounded() {
             other table",
         ),
         ("pins = 'a'", "line 1: pins: expected table, found string"),
-        (
-            "only-pins = 'true'",
-            "line 1: only-pins: expected boolean, found string",
-        ),
-        (
-            "[pins.registry.corp]",
-            "line 1: pins.registry: expected string or array, found table",
-        ),
-        (
-            "pins.a = ['b', 1]",
-            "line 1: pins.a: expected string, found integer",
-        ),
+        ("only-pins = 'true'", "line 1: only-pins: expected boolean, found string"),
+        ("[pins.registry.corp]", "line 1: pins.registry: expected string or array, found table"),
+        ("pins.a = ['b', 1]", "line 1: pins.a: expected string, found integer"),
         (&list(0), range),
         (&list(64), ""),
         (&list(65), range),
         (&many(4096), ""),
         (&many(4097), "line 1: pins: there are at most 4096 pins"),
-        (
-            "only-pin = true",
-            "line 1: only-pin: unknown key; did you mean \"only-pins\"?",
-        ),
-        (
-            "onlypins = true",
-            "line 1: onlypins: unknown key; did you mean \"only-pins\"?",
-        ),
+        ("only-pin = true", "line 1: only-pin: unknown key; did you mean \"only-pins\"?"),
+        ("onlypins = true", "line 1: onlypins: unknown key; did you mean \"only-pins\"?"),
     ] {
         assert_eq!(found(text), expected, "{text}");
     }
@@ -103,10 +88,7 @@ fn an_image_policy_is_the_owners_to_say_and_in_one_place() {
         Err(problems) => problems.to_string(),
     };
     let list = |key: &str, count: usize| {
-        format!(
-            "image-policy = {{ file = 'a', {key} = [{}] }}",
-            "'b',".repeat(count)
-        )
+        format!("image-policy = {{ file = 'a', {key} = [{}] }}", "'b',".repeat(count))
     };
     let second = "is a second place of the policy; write one of \"text\", \"file\" and \"uri\"";
     let in_data = "write the key of the file in [data] of the initdata, such as \"policy.json\"";
@@ -175,11 +157,7 @@ fn an_image_policy_is_the_owners_to_say_and_in_one_place() {
     }
     let of_host = "line 1: image-policy: belongs in the measured document, imagepuller.toml in the \
         initdata: the host does not say which signatures images need";
-    for text in [
-        "[image-policy]",
-        "image-policy.file = 'a'",
-        "[image-policy]\nunknown = 1",
-    ] {
+    for text in ["[image-policy]", "image-policy.file = 'a'", "[image-policy]\nunknown = 1"] {
         assert_eq!(problems(text.as_bytes()), of_host, "{text}");
     }
 }
@@ -195,14 +173,8 @@ fn limits_of_pulls_are_the_owners_to_say_and_bounded() {
         ("attempts = -1", attempts),
         ("attempts = 101", attempts),
         ("attempts = 0xffffffffffffffffff", attempts),
-        (
-            "attempts = 1.0",
-            "line 2: limits.attempts: expected integer, found float",
-        ),
-        (
-            "layers-at-once = 0",
-            "line 2: limits.layers-at-once: is a whole number from 1 to 16",
-        ),
+        ("attempts = 1.0", "line 2: limits.attempts: expected integer, found float"),
+        ("layers-at-once = 0", "line 2: limits.layers-at-once: is a whole number from 1 to 16"),
         (
             "stall-timeout = 86401",
             "line 2: limits.stall-timeout: is a whole number from 1 to 86400",
@@ -230,10 +202,7 @@ fn a_reason_of_the_node_is_alone_in_its_document() {
             "node-error = 7".to_owned(),
             "line 1: node-error: expected string, found integer".to_owned(),
         ),
-        (
-            "[node-error]".to_owned(),
-            "line 1: node-error: expected string, found table".to_owned(),
-        ),
+        ("[node-error]".to_owned(), "line 1: node-error: expected string, found table".to_owned()),
         (
             "node-error = \"\"".to_owned(),
             "line 1: node-error: must not be empty: every pull is answered with it".to_owned(),

@@ -11,13 +11,7 @@ use crate::references::{HOST, SEALED, checked, exposed, problems};
 
 #[test]
 fn decryption_keys_are_read_from_a_list_or_a_text() {
-    let expected = [
-        "key a2V5",
-        "key a2V5 a2V5",
-        "key /w== /w==",
-        "reference a/b/c",
-        SEALED,
-    ];
+    let expected = ["key a2V5", "key a2V5 a2V5", "key /w== /w==", "reference a/b/c", SEALED];
     let items = [
         "a2V5",
         "a2V5:a2V5",
@@ -46,11 +40,7 @@ fn decryption_keys_are_read_from_a_list_or_a_text() {
         let (document, warnings) = checked(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
         assert!(document.decryption_keys.is_empty());
         let said = "has no key, so that it opens no image; leave it out, or give it one";
-        assert_eq!(
-            warnings,
-            [format!("line 2: decryption-keys.keys: {said}")],
-            "{keys}"
-        );
+        assert_eq!(warnings, [format!("line 2: decryption-keys.keys: {said}")], "{keys}");
     }
 }
 
@@ -60,11 +50,7 @@ fn described(key: &DecryptionKey) -> String {
         DecryptionKey::Given { key, password } => {
             let password = password.as_ref().map(|password| STANDARD.encode(password));
             let password = password.map(|password| format!(" {password}"));
-            format!(
-                "key {}{}",
-                STANDARD.encode(key),
-                password.unwrap_or_default()
-            )
+            format!("key {}{}", STANDARD.encode(key), password.unwrap_or_default())
         }
         DecryptionKey::Reference(SecretReference::Resource(uri)) => {
             format!("reference {}", uri.path())
@@ -76,35 +62,20 @@ fn described(key: &DecryptionKey) -> String {
 #[test]
 fn decryption_keys_are_checked_by_item() {
     let encoded = |length| STANDARD.encode(vec![0; length]);
-    let longest = format!(
-        "[\"{}:{}\"]",
-        encoded(MAX_DECRYPTION_KEY_BYTES),
-        encoded(MAX_KEY_PASSWORD_BYTES)
-    );
+    let longest =
+        format!("[\"{}:{}\"]", encoded(MAX_DECRYPTION_KEY_BYTES), encoded(MAX_KEY_PASSWORD_BYTES));
     checked(HOST, &format!("[decryption-keys]\nkeys = {longest}"));
     let list = |count| format!("[{}]", "\"a2V5\",".repeat(count));
-    checked(
-        HOST,
-        &format!("[decryption-keys]\nkeys = {}", list(MAX_DECRYPTION_KEYS)),
-    );
+    checked(HOST, &format!("[decryption-keys]\nkeys = {}", list(MAX_DECRYPTION_KEYS)));
     let not_base64 = ", item 1: neither base64 of a key, with a colon and base64 of its password \
     if it has one, nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in \
     each string";
     let empty = "has no key: it is \"base64(key)\" or \"base64(key):base64(password)\"";
     for (keys, expected) in [
         ("1".to_owned(), ": expected array, found integer".to_owned()),
-        (
-            "[[\"a2V5\"]]".to_owned(),
-            ", item 1: expected string, found array".to_owned(),
-        ),
-        (
-            "[\"a2V5\", 2]".to_owned(),
-            ", item 2: expected string, found integer".to_owned(),
-        ),
-        (
-            list(MAX_DECRYPTION_KEYS + 1),
-            ": there are at most 64 decryption keys".to_owned(),
-        ),
+        ("[[\"a2V5\"]]".to_owned(), ", item 1: expected string, found array".to_owned()),
+        ("[\"a2V5\", 2]".to_owned(), ", item 2: expected string, found integer".to_owned()),
+        (list(MAX_DECRYPTION_KEYS + 1), ": there are at most 64 decryption keys".to_owned()),
         ("[\"\"]".to_owned(), format!(", item 1: {empty}")),
         ("[\":a2V5\"]".to_owned(), format!(", item 1: {empty}")),
         ("\"a2V5,\"".to_owned(), format!(", item 2: {empty}")),
@@ -141,25 +112,15 @@ fn decryption_keys_are_checked_by_item() {
         ),
     ] {
         let shown = problems(HOST, &format!("[decryption-keys]\nkeys = {keys}"));
-        assert_eq!(
-            shown,
-            format!("line 2: decryption-keys.keys{expected}"),
-            "{keys}"
-        );
+        assert_eq!(shown, format!("line 2: decryption-keys.keys{expected}"), "{keys}");
     }
     for (text, expected) in [
         (
             "[decryption-keys]\nKey = 1",
             "line 2: decryption-keys.Key: unknown key; did you mean \"keys\"?",
         ),
-        (
-            "[decryption-keys.keys]",
-            "line 1: decryption-keys.keys: expected array, found table",
-        ),
-        (
-            "decryption-keys = []",
-            "line 1: decryption-keys: expected table, found array",
-        ),
+        ("[decryption-keys.keys]", "line 1: decryption-keys.keys: expected array, found table"),
+        ("decryption-keys = []", "line 1: decryption-keys: expected table, found array"),
         (
             "[decryption_keys]",
             "line 1: decryption_keys: unknown key; did you mean \"decryption-keys\"?",
@@ -187,34 +148,19 @@ fn keys_for_some_images_stand_in_tables_of_their_own() {
     assert_eq!(count("team/app"), [1, 2, 1]);
     assert_eq!(count("teams"), [2, 1]);
     for (text, expected) in [
-        (
-            table(".corp", key),
-            "line 1: decryption-keys.\".corp\": names no single host",
-        ),
-        (
-            table("r/a/", key),
-            "line 1: decryption-keys.\"r/a/\": behind the host follow",
-        ),
+        (table(".corp", key), "line 1: decryption-keys.\".corp\": names no single host"),
+        (table("r/a/", key), "line 1: decryption-keys.\"r/a/\": behind the host follow"),
         (
             table("r/a", key) + &table("R/a", key),
             "line 3: decryption-keys.\"R/a\": names the same hosts as decryption-keys.\"r/a\"",
         ),
-        (
-            table("r", "key = \"YQ\""),
-            "line 2: decryption-keys.r.key: unknown key",
-        ),
-        (
-            table("r", "keys = [\"\"]"),
-            "line 2: decryption-keys.r.keys, item 1: has no key",
-        ),
+        (table("r", "key = \"YQ\""), "line 2: decryption-keys.r.key: unknown key"),
+        (table("r", "keys = [\"\"]"), "line 2: decryption-keys.r.keys, item 1: has no key"),
         (
             (0..257).map(|at| table(&format!("r{at}"), key)).collect(),
             "line 1: decryption-keys.r0: there are at most 256 tables",
         ),
-        (
-            "[decryption-keys]\nkey = 1\n".to_owned(),
-            "line 2: decryption-keys.key: unknown key",
-        ),
+        ("[decryption-keys]\nkey = 1\n".to_owned(), "line 2: decryption-keys.key: unknown key"),
     ] {
         let problems = Document::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(problems.starts_with(expected), "{expected}\n{problems}");

@@ -19,10 +19,7 @@ fn resources_are_the_owners_to_say() {
     let resources = document.resources.unwrap();
     let sources: Vec<_> = resources.sources.iter().map(ToString::to_string).collect();
     assert_eq!(sources, ["cdh=unix:/run/cdh.sock", "kbs=https://kbs.corp"]);
-    assert_eq!(
-        resources.kbs_token_file.unwrap(),
-        std::path::Path::new("/run/token")
-    );
+    assert_eq!(resources.kbs_token_file.unwrap(), std::path::Path::new("/run/token"));
     let agent = AttesterKind::Agent("/run/aa.sock".into());
     assert_eq!(resources.kbs_attester, Some(agent));
     assert_eq!(resources.kbs_ca_certs.unwrap().certificates().len(), 1);
@@ -33,14 +30,7 @@ fn resources_are_the_owners_to_say() {
     assert_eq!(from, "kbs:///a/b/c kbs=https://other.corp");
     assert_eq!(warnings, Vec::<String>::new());
     assert!(checked(OWNER, "").0.resources.is_none());
-    assert!(
-        checked(OWNER, "[resources]")
-            .0
-            .resources
-            .unwrap()
-            .sources
-            .is_empty()
-    );
+    assert!(checked(OWNER, "[resources]").0.resources.unwrap().sources.is_empty());
 }
 
 #[test]
@@ -49,27 +39,15 @@ fn resources_are_checked_by_key() {
         let sources = (0..count).map(|number| format!("\"offline=/{number}\","));
         format!("sources = [{}]", sources.collect::<String>())
     };
-    checked(
-        OWNER,
-        &format!("[resources]\n{}", sources(MAX_RESOURCE_SOURCES)),
-    );
+    checked(OWNER, &format!("[resources]\n{}", sources(MAX_RESOURCE_SOURCES)));
     let from = |count: usize| {
         let from = (0..count).map(|number| format!("\"a/b/{number}\" = \"offline=/a\""));
         from.collect::<Vec<_>>().join(", ")
     };
-    checked(
-        OWNER,
-        &format!("[resources]\nfrom = {{{}}}", from(MAX_RESOURCES_FROM)),
-    );
+    checked(OWNER, &format!("[resources]\nfrom = {{{}}}", from(MAX_RESOURCES_FROM)));
     for (keys, expected) in [
-        (
-            "sources = \"cdh=unix:/a\"".to_owned(),
-            "sources: expected array, found string",
-        ),
-        (
-            sources(MAX_RESOURCE_SOURCES + 1),
-            "sources: there are at most 8 sources",
-        ),
+        ("sources = \"cdh=unix:/a\"".to_owned(), "sources: expected array, found string"),
+        (sources(MAX_RESOURCE_SOURCES + 1), "sources: there are at most 8 sources"),
         (
             "sources = [\"offline=/a\", \"offline=/a\"]".to_owned(),
             "sources, item 2: stands in the list already",
@@ -126,14 +104,8 @@ fn resources_are_checked_by_key() {
             "from.\"a/b/c\": a source is one of \"cdh=unix:/PATH\", \
             \"kbs=https://HOST\" and \"offline=/PATH\"",
         ),
-        (
-            format!("from = {{{}}}", from(MAX_RESOURCES_FROM + 1)),
-            "from: has at most 64 resources",
-        ),
-        (
-            "Sources = []".to_owned(),
-            "Sources: unknown key; did you mean \"sources\"?",
-        ),
+        (format!("from = {{{}}}", from(MAX_RESOURCES_FROM + 1)), "from: has at most 64 resources"),
+        ("Sources = []".to_owned(), "Sources: unknown key; did you mean \"sources\"?"),
     ] {
         let shown = problems(OWNER, &format!("[resources]\n{keys}"));
         assert_eq!(shown, format!("line 2: resources.{expected}"), "{keys}");
@@ -159,10 +131,7 @@ fn broker_without_proof_and_proof_without_broker_are_said() {
                 format!("line 4: resources.kbs-attester: {no_broker}"),
             ],
         ),
-        (
-            "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"aa=unix:/a\"",
-            vec![],
-        ),
+        ("sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"aa=unix:/a\"", vec![]),
         (
             "sources = [\"kbs=https://kbs.corp\"]\nkbs-attester = \"sample\"",
             vec![
@@ -172,11 +141,7 @@ fn broker_without_proof_and_proof_without_broker_are_said() {
             ],
         ),
     ] {
-        assert_eq!(
-            checked(OWNER, &format!("[resources]\n{keys}")).1,
-            expected,
-            "{keys}"
-        );
+        assert_eq!(checked(OWNER, &format!("[resources]\n{keys}")).1, expected, "{keys}");
     }
 }
 

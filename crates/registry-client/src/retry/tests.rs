@@ -10,10 +10,7 @@ fn reset() -> Failure {
 }
 
 fn busy(after_secs: u64) -> Failure {
-    Failure {
-        again: Again::After(Duration::from_secs(after_secs)),
-        ..reset()
-    }
+    Failure { again: Again::After(Duration::from_secs(after_secs)), ..reset() }
 }
 
 /// Runs under tokio's own clock, which jumps to the next timer instead of waiting.
@@ -27,10 +24,7 @@ fn run(failures: Vec<Failure>, budget: Duration) -> (Result<&'static str, String
     let mut failures = failures.into_iter();
     runtime.block_on(async {
         let started = Instant::now();
-        let patience = Patience {
-            attempts: Some(4),
-            ..Patience::default()
-        };
+        let patience = Patience { attempts: Some(4), ..Patience::default() };
         let attempts = Attempts::new(&patience, budget);
         let answer = attempts.run("answer", "a", || {
             asked.set(asked.get() + 1);
@@ -66,15 +60,9 @@ fn the_servers_word_is_kept_to() {
     let minute = Duration::from_secs(60);
     let (answer, asked, waited) = run(vec![busy(7)], minute);
     assert_eq!((answer, asked), (Ok("content"), 2));
-    assert!(
-        waited >= Duration::from_secs(7) && waited < Duration::from_secs(8),
-        "{waited:?}"
-    );
+    assert!(waited >= Duration::from_secs(7) && waited < Duration::from_secs(8), "{waited:?}");
     let (answer, asked, waited) = run(vec![busy(3600)], minute);
-    assert_eq!(
-        answer.unwrap_err(),
-        "cannot reach a: reset; it asks to be tried again in 3600 s"
-    );
+    assert_eq!(answer.unwrap_err(), "cannot reach a: reset; it asks to be tried again in 3600 s");
     assert_eq!((asked, waited), (1, Duration::ZERO));
 }
 
@@ -107,11 +95,7 @@ fn progress_starts_anew_but_not_for_ever() {
         .start_paused(true)
         .build()
         .unwrap();
-    let patience = Patience {
-        attempts: Some(2),
-        resumptions: 10,
-        ..Patience::default()
-    };
+    let patience = Patience { attempts: Some(2), resumptions: 10, ..Patience::default() };
     let failures = runtime.block_on(async {
         let mut attempts = Attempts::new(&patience, HASTY);
         let mut failures = 0;
@@ -128,9 +112,7 @@ fn progress_starts_anew_but_not_for_ever() {
 /// where the waiting itself was given up.
 #[test]
 fn only_what_is_waited_for_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (own, other) = (LastFailure::default(), LastFailure::default());
     runtime.block_on(async {
         let note = async || LastFailure::note(Some(&reset().error));

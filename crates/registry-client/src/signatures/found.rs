@@ -169,12 +169,8 @@ impl Found {
     /// missing that might have come.
     pub(super) fn finish(self, late: Option<Error>) -> Result<Listed<Signature>, Error> {
         let state = self.state.into_inner();
-        let State {
-            mut signatures,
-            failure,
-            left_out,
-            ..
-        } = state.unwrap_or_else(PoisonError::into_inner);
+        let State { mut signatures, failure, left_out, .. } =
+            state.unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &late {
             tracing::warn!(%error, "not every signature came");
         }
@@ -185,9 +181,6 @@ impl Found {
         }
         signatures.sort_by_key(|(at, _)| *at);
         let signatures = signatures.into_iter();
-        Ok(Listed {
-            kept: signatures.map(|(_, signature)| signature).collect(),
-            left_out,
-        })
+        Ok(Listed { kept: signatures.map(|(_, signature)| signature).collect(), left_out })
     }
 }

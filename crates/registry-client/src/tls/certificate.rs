@@ -48,10 +48,7 @@ impl Portrait {
             issuer: printable(&certificate.issuer().to_string()),
             names: names.iter().map(alternative).collect(),
             is_for_servers: usage.is_none_or(|(_, usage)| usage.0.iter().any(is_server)),
-            valid: (
-                validity.not_before.to_date_time(),
-                validity.not_after.to_date_time(),
-            ),
+            valid: (validity.not_before.to_date_time(), validity.not_after.to_date_time()),
         })
     }
 

@@ -49,11 +49,8 @@ impl CertificateFault {
             Some(Some(portrait)) => portrait.to_string(),
             _ => "one that cannot be read".to_owned(),
         };
-        let whose = if offender > 0 {
-            "the certificate of an authority on the way, "
-        } else {
-            "it is "
-        };
+        let whose =
+            if offender > 0 { "the certificate of an authority on the way, " } else { "it is " };
         let expected = expected.to_str();
         let words = words(cause, now, &chain);
         Self {
@@ -69,17 +66,9 @@ impl CertificateFault {
         if outside.is_empty() {
             return;
         }
-        let shown: Vec<_> = outside
-            .iter()
-            .take(MAX_ROOTS)
-            .map(ToString::to_string)
-            .collect();
+        let shown: Vec<_> = outside.iter().take(MAX_ROOTS).map(ToString::to_string).collect();
         let more = outside.len().saturating_sub(MAX_ROOTS);
-        let more = if more > 0 {
-            format!("; and {more} more")
-        } else {
-            String::new()
-        };
+        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         self.reason.push_str(&format!(
             "; of \"ca-certs\" these count no more or not yet: {}{more}",
             shown.join("; ")
@@ -97,10 +86,7 @@ fn words(cause: &CertificateError, now: UnixTime, chain: &[Option<Portrait>]) ->
             words
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            format!(
-                "it has expired, or the clock of the guest is wrong, which says {}",
-                day(now)
-            )
+            format!("it has expired, or the clock of the guest is wrong, which says {}", day(now))
         }
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!(
@@ -166,10 +152,10 @@ pub fn certificate_fault(error: &(dyn std::error::Error + 'static)) -> Option<Ce
         CertificateError::Other(other) => other.0.downcast_ref::<CertificateFault>().cloned(),
         _ => None,
     };
-    Some(described.unwrap_or_else(|| CertificateFault {
-        reason: fault.to_string(),
-        is_proxy: false,
-    }))
+    Some(
+        described
+            .unwrap_or_else(|| CertificateFault { reason: fault.to_string(), is_proxy: false }),
+    )
 }
 
 #[cfg(test)]
@@ -236,10 +222,7 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(
-            text.contains("authority on the way, \"CN=Middle\" for"),
-            "{text}"
-        );
+        assert!(text.contains("authority on the way, \"CN=Middle\" for"), "{text}");
         let old = chain((2019, 2020), (2020, 2030));
         assert!(told(CertificateError::Expired, &old[..2]).contains("it is \"CN=a\\\\0aserver\""));
         let nonsense = [CertificateDer::from(vec![1, 2, 3])];

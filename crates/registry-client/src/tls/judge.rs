@@ -49,11 +49,7 @@ impl Judge {
                 WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider.clone());
             Some(builder.build().map_err(|error| error.to_string())?)
         };
-        Ok(Self {
-            verifier,
-            pinned,
-            outside,
-        })
+        Ok(Self { verifier, pinned, outside })
     }
 
     /// Judges what a peer shows.
@@ -67,11 +63,7 @@ impl Judge {
         name: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Shown {
-            end_entity,
-            intermediates,
-            ocsp_response,
-        } = shown;
+        let Shown { end_entity, intermediates, ocsp_response } = shown;
         if self.pinned.iter().any(|pinned| pinned == end_entity) {
             verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
             let portrait = Portrait::of(end_entity);
@@ -100,10 +92,7 @@ fn store(with_web: bool, given: &[CertificateDer<'static>]) -> Result<RootCertSt
     }
     for (at, certificate) in given.iter().enumerate() {
         store.add(certificate.clone()).map_err(|error| {
-            format!(
-                "certificate {} of \"ca-certs\" cannot be used: {error}",
-                at + 1
-            )
+            format!("certificate {} of \"ca-certs\" cannot be used: {error}", at + 1)
         })?;
     }
     Ok(store)
@@ -122,9 +111,7 @@ mod tests {
             let checked = puller_config::Document::parse(text.as_bytes()).unwrap();
             let (_, entry) = checked.document.registries.iter().next().unwrap();
             let roots = entry.ca_certs.as_ref().unwrap();
-            store(roots.is_beside_web(), roots.certificates())
-                .unwrap()
-                .len()
+            store(roots.is_beside_web(), roots.certificates()).unwrap().len()
         };
         let web = store(true, &[]).unwrap().len();
         assert!(web > 1);

@@ -37,16 +37,9 @@ impl ServerCertVerifier for Verifier {
         if self.unverified.as_ref() == Some(server_name) {
             return Ok(ServerCertVerified::assertion());
         }
-        let proxy = self
-            .proxy
-            .as_ref()
-            .filter(|proxy| proxy.name == *server_name);
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.name == *server_name);
         let judge = proxy.map_or(&self.host, |proxy| &proxy.judge);
-        let shown = Shown {
-            end_entity,
-            intermediates,
-            ocsp_response,
-        };
+        let shown = Shown { end_entity, intermediates, ocsp_response };
         judge.verify(shown, server_name, now).map_err(|error| {
             let Error::InvalidCertificate(cause) = error else {
                 return error;

@@ -49,9 +49,9 @@ impl TokenAnswer<'_> {
         };
         // A token out of the server's own cache has a part of its life behind it.
         let age = match (self.issued_at, now) {
-            (Some(issued), Some(now)) => now
-                .duration_since(SystemTime::from(issued))
-                .unwrap_or_default(),
+            (Some(issued), Some(now)) => {
+                now.duration_since(SystemTime::from(issued)).unwrap_or_default()
+            }
             _ => Duration::ZERO,
         };
         let left = lifetime.min(MAX_LIFETIME).saturating_sub(age);
@@ -167,26 +167,14 @@ mod tests {
             (r#"{"token":"a","expires_in":-5}"#, "a", 50),
             (r#"{"token":"a","expires_in":null}"#, "a", 50),
             (r#"{"token":"a","expires_in":1e300}"#, "a", 3590),
-            (
-                r#"{"token":"a","expires_in":300,"issued_at":"1970-01-01T00:15:00Z"}"#,
-                "a",
-                190,
-            ),
-            (
-                r#"{"token":"a","expires_in":300,"issued_at":"1970-01-01T00:01:00Z"}"#,
-                "a",
-                0,
-            ),
+            (r#"{"token":"a","expires_in":300,"issued_at":"1970-01-01T00:15:00Z"}"#, "a", 190),
+            (r#"{"token":"a","expires_in":300,"issued_at":"1970-01-01T00:01:00Z"}"#, "a", 0),
             (
                 r#"{"token":"a","expires_in":300,"issued_at":"2999-01-01T00:00:00.5+01:00"}"#,
                 "a",
                 290,
             ),
-            (
-                r#"{"token":"a","expires_in":300,"issued_at":"yesterday"}"#,
-                "a",
-                290,
-            ),
+            (r#"{"token":"a","expires_in":300,"issued_at":"yesterday"}"#, "a", 290),
         ] {
             assert_eq!(read(text), Some((token.to_owned(), renew_after)), "{text}");
         }

@@ -29,19 +29,13 @@ fn fails(name: &str, why: &str, broken: impl Fn(Shelf) -> Shelf) {
         false => Shelf::default().signed(&["good"]),
     };
     let found = broken(signed).find().unwrap();
-    assert!(
-        found[0].ends_with("good") && found.len() == 1,
-        "{name}: {found:?}"
-    );
+    assert!(found[0].ends_with("good") && found.len() == 1, "{name}: {found:?}");
 }
 
 fn is_broken(server: &Server, path: &str) -> bool {
     let requests = server.requests();
     let is_it = |request: &&test_http::Request| request.target.ends_with(path);
-    requests
-        .iter()
-        .find(is_it)
-        .is_some_and(|request| request.status != 404)
+    requests.iter().find(is_it).is_some_and(|request| request.status != 404)
 }
 
 #[test]
@@ -149,17 +143,11 @@ fn endless_answers_end() {
             shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
         });
         let why = format!("more than {MAX_MANIFEST_BYTES} bytes of signature manifest");
-        fails("manifest", &why, |shelf| {
-            shelf.at(signature_tag(), flood(length))
-        });
+        fails("manifest", &why, |shelf| shelf.at(signature_tag(), flood(length)));
         let why = format!("more than {MAX_MANIFEST_BYTES} bytes of referrers");
-        fails("referrers", &why, |shelf| {
-            shelf.at(referrers(), flood(length))
-        });
+        fails("referrers", &why, |shelf| shelf.at(referrers(), flood(length)));
         let why = format!("more than {MAX_MANIFEST_BYTES} bytes of index of referrers");
-        fails("fallback", &why, |shelf| {
-            shelf.at(fallback_tag(), flood(length))
-        });
+        fails("fallback", &why, |shelf| shelf.at(fallback_tag(), flood(length)));
     }
     // The others of the same manifest are there.
     let (shelf, good) = Shelf::default().simple("good");
@@ -175,30 +163,17 @@ fn other_content_than_the_digest_names_is_no_signature() {
         "mediaType": SIMPLE, "digest": other.to_string(), "size": 5,
         "annotations": {"dev.cosignproject.cosign/signature": "of other"},
     });
-    fails(
-        "payload",
-        "sends another signature than was asked for",
-        |shelf| {
-            let shelf = shelf.text(format!("blobs/{other}"), "not that");
-            shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
-        },
-    );
-    fails(
-        "manifest",
-        "sends another manifest than was asked for",
-        |shelf| {
-            let (shelf, digest) = shelf.bundle("bundle");
-            let shelf = shelf.text(
-                format!("manifests/{digest}"),
-                &manifest(slice::from_ref(&layer)),
-            );
-            shelf.text(referrers(), &index(&[digest]))
-        },
-    );
-    // What is listed and not there is no missing signature, but a broken registry.
-    fails("gone", "404", |shelf| {
+    fails("payload", "sends another signature than was asked for", |shelf| {
+        let shelf = shelf.text(format!("blobs/{other}"), "not that");
         shelf.text(signature_tag(), &manifest(slice::from_ref(&layer)))
     });
+    fails("manifest", "sends another manifest than was asked for", |shelf| {
+        let (shelf, digest) = shelf.bundle("bundle");
+        let shelf = shelf.text(format!("manifests/{digest}"), &manifest(slice::from_ref(&layer)));
+        shelf.text(referrers(), &index(&[digest]))
+    });
+    // What is listed and not there is no missing signature, but a broken registry.
+    fails("gone", "404", |shelf| shelf.text(signature_tag(), &manifest(slice::from_ref(&layer))));
 }
 
 #[test]
@@ -214,10 +189,7 @@ fn lists_that_are_none_are_told() {
         fails("manifest", why, |shelf| shelf.text(signature_tag(), text));
     }
     let many = format!("{{\"manifests\":[{}0]}}", "0,".repeat(100_000));
-    for (text, why) in [
-        (many.as_str(), "cannot be read: "),
-        ("{}", "is no OCI index but "),
-    ] {
+    for (text, why) in [(many.as_str(), "cannot be read: "), ("{}", "is no OCI index but ")] {
         fails("fallback", why, |shelf| shelf.text(fallback_tag(), text));
     }
 }
@@ -243,9 +215,7 @@ fn indexes_that_lead_to_each_other_end() {
 fn refusals_of_one_place_hide_no_other() {
     for (status, why) in [(401, "401"), (403, "403"), (418, "418"), (500, "500")] {
         for path in [signature_tag(), referrers(), fallback_tag()] {
-            fails(&path.clone(), why, |shelf| {
-                shelf.at(path.clone(), Answer::new(status, &[], ""))
-            });
+            fails(&path.clone(), why, |shelf| shelf.at(path.clone(), Answer::new(status, &[], "")));
         }
     }
 }
@@ -262,15 +232,10 @@ fn referrers_that_redirect_are_followed_so_far() {
     assert_eq!(shelf.find(), Ok(vec![]));
     for (location, why) in [
         (format!("/v2/team/app/{}", referrers()), "redirects"),
-        (
-            "http://169.254.169.254/latest/".to_owned(),
-            "redirects to 169.254.169.254",
-        ),
+        ("http://169.254.169.254/latest/".to_owned(), "redirects to 169.254.169.254"),
         ("file:///etc/passwd".to_owned(), "no HTTP address"),
     ] {
-        fails("redirect", why, |shelf| {
-            shelf.at(referrers(), to(&location))
-        });
+        fails("redirect", why, |shelf| shelf.at(referrers(), to(&location)));
     }
 }
 
@@ -283,11 +248,7 @@ fn a_place_that_hangs_is_waited_for_as_patience_has_it() {
         budget_before_fallback: Duration::from_millis(700),
         ..hasty()
     };
-    let unhurried = Patience {
-        attempts: None,
-        budget: Duration::from_secs(600),
-        ..patience
-    };
+    let unhurried = Patience { attempts: None, budget: Duration::from_secs(600), ..patience };
     let silence = || Answer::from(SILENCE.to_owned());
     let why = "it says nothing more about signatures for 0.7 s";
     for path in [referrers(), fallback_tag()] {
@@ -301,10 +262,7 @@ fn a_place_that_hangs_is_waited_for_as_patience_has_it() {
         let broken = Answer::new(503, &[], "");
         let server = Shelf::default().at(path.clone(), broken).serve();
         let error = find(&server, &unhurried).unwrap_err();
-        assert!(
-            error.contains(why) && error.contains("answers 503"),
-            "{path}: {error}"
-        );
+        assert!(error.contains(why) && error.contains("answers 503"), "{path}: {error}");
     }
     let shelf = Shelf::default().signed(&["good", "late"]);
     let late = format!("blobs/{}", digest_of(b"late"));
@@ -315,8 +273,5 @@ fn a_place_that_hangs_is_waited_for_as_patience_has_it() {
     assert_eq!(find(&server, &unhurried).unwrap(), ["bundle good"]);
     let server = Server::always(silence());
     let error = find(&server, &patience).unwrap_err();
-    assert!(
-        error.contains("within the 3.0 s that this source is given"),
-        "{error}"
-    );
+    assert!(error.contains("within the 3.0 s that this source is given"), "{error}");
 }

@@ -44,10 +44,7 @@ fn every_recorded_signature_is_found() {
                 let there = registry.fetch(repository, &digest, &EVERYWHERE, has_api);
                 let Ok(want) = &want else {
                     let error = there.unwrap_err();
-                    assert!(
-                        error.contains("is no OCI manifest"),
-                        "{repository}: {error}"
-                    );
+                    assert!(error.contains("is no OCI manifest"), "{repository}: {error}");
                     refused += 1;
                     continue;
                 };

@@ -18,10 +18,7 @@ use crate::support::{self, hasty};
 fn an_image_without_signatures_takes_three_requests() {
     let server = Shelf::default().serve();
     assert_eq!(find(&server, &hasty()), Ok(vec![]));
-    assert_eq!(
-        asked(&server),
-        [fallback_tag(), signature_tag(), referrers()]
-    );
+    assert_eq!(asked(&server), [fallback_tag(), signature_tag(), referrers()]);
 }
 
 #[test]
@@ -133,10 +130,8 @@ fn content_types_do_not_count() {
         let header = [("Content-Type", kind)];
         let shelf = Shelf::default().signed(&["one"]);
         let (shelf, digest) = shelf.bundle("two");
-        let shelf = shelf.at(
-            referrers(),
-            Answer::new(200, &header, index(slice::from_ref(&digest))),
-        );
+        let shelf =
+            shelf.at(referrers(), Answer::new(200, &header, index(slice::from_ref(&digest))));
         assert_eq!(shelf.find().unwrap(), ["one", "bundle two"], "{kind}");
     }
     // A document is what it says itself.
@@ -164,11 +159,7 @@ fn mirrors_are_asked_by_their_own_names() {
         registry.signatures(&support::digest()).await
     });
     assert!(found.unwrap().kept.is_empty());
-    let targets: Vec<_> = server
-        .requests()
-        .iter()
-        .map(|request| request.target.clone())
-        .collect();
+    let targets: Vec<_> = server.requests().iter().map(|request| request.target.clone()).collect();
     assert!(targets.len() >= 3);
     for target in targets {
         assert!(target.starts_with("/v2/copy/app/"), "{target}");

@@ -33,15 +33,8 @@ impl Pusher<'_> {
         let content = format!("@{}", content.display());
         let config = self.scratch.path().join("curl.config");
         let config = config.display().to_string();
-        let fixed = [
-            "--silent",
-            "--show-error",
-            "--fail",
-            "--config",
-            &config,
-            "--data-binary",
-            &content,
-        ];
+        let fixed =
+            ["--silent", "--show-error", "--fail", "--config", &config, "--data-binary", &content];
         let output = run_checked(self.scratch, "curl", [&fixed, arguments, &[url]].concat());
         String::from_utf8(output.unwrap().stdout).unwrap()
     }
@@ -102,10 +95,7 @@ impl Pusher<'_> {
         mut manifest: Value,
     ) -> String {
         for layer in manifest["layers"].as_array().unwrap() {
-            self.blob(
-                repository,
-                &recorded.blobs[layer["digest"].as_str().unwrap()],
-            );
+            self.blob(repository, &recorded.blobs[layer["digest"].as_str().unwrap()]);
         }
         let empty = digest_of(b"{}").to_string();
         manifest["config"] = json!({
@@ -125,15 +115,9 @@ fn debians_registry_gives_what_was_pushed() {
     let authority = Authority::new("test").unwrap();
     let registry = Registry::start(&scratch, &authority, &["localhost"], USER, PASSWORD).unwrap();
     let ca = scratch.write("ca.pem", authority.certificate()).unwrap();
-    let config = format!(
-        "user = \"{USER}:{PASSWORD}\"\ncacert = \"{}\"\n",
-        ca.display()
-    );
+    let config = format!("user = \"{USER}:{PASSWORD}\"\ncacert = \"{}\"\n", ca.display());
     scratch.write("curl.config", config).unwrap();
-    let pusher = Pusher {
-        scratch: &scratch,
-        registry: &registry,
-    };
+    let pusher = Pusher { scratch: &scratch, registry: &registry };
     let recorded = recorded::Registry::recorded();
     let host = format!("localhost:{}", registry.port());
     let document = entry(&host, USER, PASSWORD, authority.certificate());
@@ -145,9 +129,7 @@ fn debians_registry_gives_what_was_pushed() {
             client.signatures(&image).await
         });
         let found = found.unwrap().kept.into_iter().map(comparable);
-        let want = recorded
-            .signatures(repository, &image, &EVERYWHERE)
-            .unwrap();
+        let want = recorded.signatures(repository, &image, &EVERYWHERE).unwrap();
         let want = want.1.into_iter().map(comparable);
         let (found, want): (Vec<_>, Vec<_>) = (found.collect(), want.collect());
         assert_eq!((found.len(), &found), (count, &want), "{repository}");
@@ -157,10 +139,6 @@ fn debians_registry_gives_what_was_pushed() {
         let fallback = format!("GET /v2/{repository}/manifests/{}", image.file_name());
         let is_there = recorded.repositories[repository].contains_key(&image.file_name());
         let status = if is_there { 200 } else { 404 };
-        assert_eq!(
-            registry.statuses(&fallback).last(),
-            Some(&status),
-            "{repository}"
-        );
+        assert_eq!(registry.statuses(&fallback).last(), Some(&status), "{repository}");
     }
 }

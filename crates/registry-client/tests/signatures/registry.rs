@@ -45,12 +45,7 @@ impl Registry {
         });
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("document.toml"), plain(server.port)).unwrap();
-        Self {
-            recorded,
-            server,
-            folder,
-            fetched: RefCell::default(),
-        }
+        Self { recorded, server, folder, fetched: RefCell::default() }
     }
 
     pub(crate) fn path(reference: &NamedReference) -> String {
@@ -86,9 +81,7 @@ impl Registry {
     ) -> Result<Signatures, String> {
         match seen {
             Seen::All => self.signatures(repository, digest, places),
-            other => self
-                .recorded
-                .signatures_seen(repository, digest, places, other),
+            other => self.recorded.signatures_seen(repository, digest, places, other),
         }
     }
 
@@ -123,9 +116,7 @@ impl Registry {
         let source = route.sources.remove(0);
         let client = Client::new(source, image.repository(), &route.settings, &hasty());
         let found = run(client.signatures(digest));
-        found
-            .map(|found| found.kept)
-            .map_err(|error| error.to_string())
+        found.map(|found| found.kept).map_err(|error| error.to_string())
     }
 }
 

@@ -40,9 +40,7 @@ pub(crate) fn referrers() -> String {
 }
 
 pub(crate) fn flood(length: Option<usize>) -> Answer {
-    let length = length.map_or(String::new(), |length| {
-        format!("Content-Length: {length}\r\n")
-    });
+    let length = length.map_or(String::new(), |length| format!("Content-Length: {length}\r\n"));
     Answer {
         bytes: format!("HTTP/1.1 200 OK\r\n{length}Connection: close\r\n\r\n").into(),
         end: End::Flood,

@@ -49,10 +49,7 @@ pub fn impatient() -> Patience {
 
 /// Waits for nothing and asks once: for tests of something else.
 pub fn once() -> Patience {
-    Patience {
-        attempts: Some(1),
-        ..Patience::default()
-    }
+    Patience { attempts: Some(1), ..Patience::default() }
 }
 
 pub fn digest() -> Digest {
@@ -77,31 +74,16 @@ pub fn open_named(
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(document.as_bytes()).unwrap();
     let image = ImageReference::parse(&format!("{host}/{repository}@{}", digest())).unwrap();
-    let documents = Documents {
-        any_address: true,
-        ..Documents::of(file.path())
-    };
+    let documents = Documents { any_address: true, ..Documents::of(file.path()) };
     let settings = documents.load()?;
     let plan = settings.plan(image.registry(), image.repository())?;
-    let Route {
-        settings,
-        mut sources,
-    } = plan.fill(None, None)?;
+    let Route { settings, mut sources } = plan.fill(None, None)?;
     let source = sources.remove(0);
-    Ok(Registry::new(
-        source,
-        image.repository(),
-        &settings,
-        patience,
-    ))
+    Ok(Registry::new(source, image.repository(), &settings, patience))
 }
 
 pub fn run<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(work)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
 /// Fetches a manifest from `localhost:PORT` under a document.
@@ -153,15 +135,10 @@ pub fn guarded(request: &Request) -> String {
     if sent.to_ascii_lowercase().starts_with("basic ") {
         return ok(CONTENT);
     }
-    head(
-        "401 Unauthorized",
-        "WWW-Authenticate: Basic realm=\"test\"\r\n",
-    )
+    head("401 Unauthorized", "WWW-Authenticate: Basic realm=\"test\"\r\n")
 }
 
 pub fn has_credentials(server: &Server) -> bool {
     let requests = server.requests();
-    requests
-        .iter()
-        .any(|request| request.header("authorization").is_some())
+    requests.iter().any(|request| request.header("authorization").is_some())
 }

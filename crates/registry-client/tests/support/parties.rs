@@ -55,10 +55,7 @@ impl Parties {
     pub fn by_either(&self, port: u16, keys: &str, host: &str) -> [[String; 2]; 2] {
         let name = self.name;
         let entry = format!("[registries.\"{name}:{port}\"]\n{BY_REFERENCE}{keys}");
-        [
-            [entry.clone(), host.to_owned()],
-            [String::new(), format!("{host}{entry}")],
-        ]
+        [[entry.clone(), host.to_owned()], [String::new(), format!("{host}{entry}")]]
     }
 
     /// Pulls from the registry at a port with credentials for the registry at `named`.
@@ -130,8 +127,5 @@ pub fn assert_innocent(seen: &str) {
 /// Nobody got through the handshake: no request, or a handshake where none was expected.
 pub fn assert_unasked(server: &Server) {
     let requests = server.requests();
-    assert!(
-        requests.iter().all(|request| &**request == "TLS"),
-        "{requests:?}"
-    );
+    assert!(requests.iter().all(|request| &**request == "TLS"), "{requests:?}");
 }

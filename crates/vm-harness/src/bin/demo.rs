@@ -26,11 +26,7 @@ fn main() -> Result<ExitCode> {
 
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
     let signalled = sender.clone();
-    thread::spawn(move || {
-        signals
-            .forever()
-            .try_for_each(|n| signalled.send(Event::Signal(n)))
-    });
+    thread::spawn(move || signals.forever().try_for_each(|n| signalled.send(Event::Signal(n))));
     let worker = scratch.clone();
     thread::spawn(move || {
         // The signal thread keeps the channel open, so a panic must be told like any other end.

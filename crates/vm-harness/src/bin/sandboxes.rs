@@ -25,10 +25,7 @@ use vm_harness::vector::{Descriptor, Vector};
 const ATTEMPTS: u32 = 2;
 
 fn main() -> Result<()> {
-    let node: PathBuf = std::env::args_os()
-        .nth(1)
-        .context("usage: sandboxes DIR")?
-        .into();
+    let node: PathBuf = std::env::args_os().nth(1).context("usage: sandboxes DIR")?.into();
     for vector in Vector::all(&node.join("vectors"))? {
         for attempt in 1..=ATTEMPTS {
             let end = match run(&node, &vector, attempt) {
@@ -61,10 +58,7 @@ fn run(node: &Path, vector: &Vector, attempt: u32) -> Result<End> {
     let settings = scratch.write("config.toml", settings)?;
     let bundle = scratch.path().join("bundle");
     fs::create_dir(&bundle)?;
-    fs::write(
-        bundle.join("config.json"),
-        r#"{"ociVersion":"1.1.0","annotations":{}}"#,
-    )?;
+    fs::write(bundle.join("config.json"), r#"{"ociVersion":"1.1.0","annotations":{}}"#)?;
     let paths = Paths::of(vector)?;
     paths.prepare(node)?;
     let _shared = paths.share()?;
@@ -85,10 +79,7 @@ fn run(node: &Path, vector: &Vector, attempt: u32) -> Result<End> {
             let parent_fd = open(vector, one, &scratch);
             let parent_fd = parent_fd.with_context(|| format!("failed to open {one:?}"))?;
             let child_fd = one.number;
-            Ok(FdMapping {
-                parent_fd,
-                child_fd,
-            })
+            Ok(FdMapping { parent_fd, child_fd })
         })
         .collect::<Result<_>>()?;
     command.fd_mappings(mappings)?;
@@ -191,24 +182,15 @@ impl Paths {
             .collect();
         for option in ["-drive", "-object"] {
             let words = vector.values(option).flat_map(|value| value.split(','));
-            let paths = words.filter_map(|word| {
-                word.strip_prefix("file=")
-                    .or(word.strip_prefix("mem-path="))
-            });
+            let paths = words
+                .filter_map(|word| word.strip_prefix("file=").or(word.strip_prefix("mem-path=")));
             files.extend(paths.map(Into::into));
         }
-        files.extend(
-            vector
-                .descriptors
-                .iter()
-                .map(|one| one.target.clone().into()),
-        );
+        files.extend(vector.descriptors.iter().map(|one| one.target.clone().into()));
         files.retain(|path| path.is_absolute() && !path.starts_with("/dev"));
         let socket = |wanted: &dyn Fn(&str) -> bool| {
             let value = vector.values("-chardev").find(|value| wanted(value))?;
-            value
-                .split(',')
-                .find_map(|word| word.strip_prefix("path=").map(PathBuf::from))
+            value.split(',').find_map(|word| word.strip_prefix("path=").map(PathBuf::from))
         };
         let console = socket(&|value| value.contains("id=charconsole0,"));
         Ok(Self {

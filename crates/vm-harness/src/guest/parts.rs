@@ -16,10 +16,7 @@ pub(super) fn settings(scenario: &Scenario, scratch: &Scratch) -> Result<PathBuf
         let path = scratch.write("imagepuller.toml", document)?;
         settings.push_str(&format!("document = \"{}\"\n", path.display()));
     }
-    settings.push_str(&format!(
-        "annotation-allow = {:?}\n",
-        scenario.annotation_allow
-    ));
+    settings.push_str(&format!("annotation-allow = {:?}\n", scenario.annotation_allow));
     settings.push_str(&scenario.settings);
     scratch.write("config.toml", settings)
 }

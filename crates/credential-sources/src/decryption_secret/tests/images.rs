@@ -7,17 +7,12 @@ fn names(names: &[&str]) -> Vec<RegistryName> {
 }
 
 fn annotated(images: &str) -> String {
-    manifest("Opaque", &[("k", b"kbs:///a/b/c")]).replace(
-        "  name: keys",
-        &format!("  name: keys\n  annotations: {{images: {images:?}}}"),
-    )
+    manifest("Opaque", &[("k", b"kbs:///a/b/c")])
+        .replace("  name: keys", &format!("  name: keys\n  annotations: {{images: {images:?}}}"))
 }
 
 fn for_images(text: &str, only: &[&str]) -> Imported {
-    let source = Source::File {
-        name: "FILE",
-        text: text.as_bytes(),
-    };
+    let source = Source::File { name: "FILE", text: text.as_bytes() };
     checked(import(&[source], &names(only)))
 }
 
@@ -25,24 +20,14 @@ fn for_images(text: &str, only: &[&str]) -> Imported {
 fn keys_are_for_what_the_command_or_their_secret_says() {
     for (text, only, expected, what) in [
         ("kbs:///a/b/c", &[][..], &[][..], ""),
-        (
-            "kbs:///a/b/c",
-            &["r.corp/a"],
-            &["r.corp/a"],
-            ", for r.corp/a",
-        ),
+        ("kbs:///a/b/c", &["r.corp/a"], &["r.corp/a"], ", for r.corp/a"),
         (
             &annotated("r.corp/b, r.corp/a r.corp/b"),
             &[],
             &["r.corp/a", "r.corp/b"],
             ", for r.corp/a, r.corp/b",
         ),
-        (
-            &annotated("r.corp"),
-            &["r.corp."],
-            &["r.corp"],
-            ", for r.corp.",
-        ),
+        (&annotated("r.corp"), &["r.corp."], &["r.corp"], ", for r.corp."),
     ] {
         let imported = for_images(text, only);
         assert_eq!(imported.keys[0].images, names(expected));
@@ -62,10 +47,7 @@ fn keys_are_for_what_the_command_or_their_secret_says() {
 #[test]
 fn an_annotation_that_cannot_be_read_widens_nothing() {
     for (images, why) in [
-        (
-            "",
-            "has not between 1 and 256 names of registries or repositories",
-        ),
+        ("", "has not between 1 and 256 names of registries or repositories"),
         (".corp", "has .corp: names no single host"),
         ("https://r.corp", "has https://r.corp: "),
         ("r.corp/A", "has r.corp/A: "),
@@ -79,11 +61,7 @@ fn an_annotation_that_cannot_be_read_widens_nothing() {
         assert!(told.len() == 1 && told[0].starts_with(&begin), "{told:?}");
     }
     // The next secret is read as if it were alone.
-    let both = format!(
-        "{}---\n{}",
-        annotated("r.corp/a"),
-        manifest("Opaque", &[("k", PEM)])
-    );
+    let both = format!("{}---\n{}", annotated("r.corp/a"), manifest("Opaque", &[("k", PEM)]));
     let imported = for_images(&both, &[]);
     assert_eq!(imported.keys[1].images, []);
 }
@@ -142,10 +120,7 @@ fn keys_go_to_the_tables_of_their_images() {
         let own = Document::parse(document.as_bytes()).unwrap().document;
         let name = prefix("r.corp/a").unwrap();
         let before = own.decryption_keys.of.get(&name).map_or(0, Vec::len);
-        assert_eq!(
-            complete.document.decryption_keys.of[&name].len(),
-            before + 1
-        );
+        assert_eq!(complete.document.decryption_keys.of[&name].len(), before + 1);
         let all = |document: &Document| document.decryption_keys.all.len();
         assert_eq!(all(&complete.document), all(&own));
         let again = put_below(&complete.text, &keys).unwrap();

@@ -66,10 +66,7 @@ fn a_secret_without_keys_adds_nothing_and_says_so() {
     for data in [&[][..], &[("tls.crt", PUBLIC)]] {
         let imported = file(manifest("Opaque", data).as_bytes());
         assert!(imported.keys.is_empty() && imported.faults.is_empty());
-        assert_eq!(
-            told(&imported)[0],
-            format!("Lost FILE: secret team/keys: {none}")
-        );
+        assert_eq!(told(&imported)[0], format!("Lost FILE: secret team/keys: {none}"));
     }
     assert_eq!(told(&mounted(&[])), [format!("Lost DIR: {none}")]);
     let empty = file(manifest("Opaque", &[("keys", b"")]).as_bytes());

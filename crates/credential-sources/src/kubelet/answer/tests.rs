@@ -22,11 +22,8 @@ fn users(host: &str, answers: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
                 .split_whitespace()
                 .map(|pair| {
                     let (key, user) = pair.split_once('=').unwrap();
-                    let password = if user.is_empty() {
-                        String::new()
-                    } else {
-                        format!("{user}-pw")
-                    };
+                    let password =
+                        if user.is_empty() { String::new() } else { format!("{user}-pw") };
                     format!("\"{key}\":{{\"username\":\"{user}\",\"password\":\"{password}\"}}")
                 })
                 .collect();
@@ -38,9 +35,7 @@ fn users(host: &str, answers: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let host = RegistryHost::parse(host).unwrap();
     let (offers, findings) = offers(&host, &answers);
     let users = offers.iter().map(|offer| {
-        let Offered::Password { username, password } = &offer.offered else {
-            panic!("{offer:?}")
-        };
+        let Offered::Password { username, password } = &offer.offered else { panic!("{offer:?}") };
         assert_eq!(password.expose(), format!("{username}-pw"));
         match offer.name.strip_prefix(&host.to_string()) {
             Some("") => username.clone(),
@@ -66,54 +61,23 @@ fn pairs_come_in_the_order_in_which_the_kubelet_tries_them() {
         ("reg.corp:5000", &[("Registry", "*.corp:5000=a")], &["a"]),
         ("reg.corp", &[("Registry", "other.corp=a *.*.corp=b")], &[]),
         // The literal before the glob, whoever has it; of one key the earlier plugin first.
-        (
-            "reg.corp",
-            &[("Registry", "*.corp=a reg.corp=b")],
-            &["b", "a"],
-        ),
-        (
-            "reg.corp",
-            &[("Registry", "*.corp=a"), ("Global", "reg.corp=b")],
-            &["b", "a"],
-        ),
-        (
-            "reg.corp",
-            &[("Registry", "reg.corp=a"), ("Registry", "reg.corp=b")],
-            &["a", "b"],
-        ),
+        ("reg.corp", &[("Registry", "*.corp=a reg.corp=b")], &["b", "a"]),
+        ("reg.corp", &[("Registry", "*.corp=a"), ("Global", "reg.corp=b")], &["b", "a"]),
+        ("reg.corp", &[("Registry", "reg.corp=a"), ("Registry", "reg.corp=b")], &["a", "b"]),
         // What ACR's plugin always adds.
-        (
-            "x.azurecr.io",
-            &[("Registry", "*.azurecr.*= x.azurecr.io=a")],
-            &["a"],
-        ),
+        ("x.azurecr.io", &[("Registry", "*.azurecr.*= x.azurecr.io=a")], &["a"]),
         ("y.azurecr.io", &[("Registry", "*.azurecr.*=")], &[]),
         ("docker.io", &[("Registry", "docker.io=a")], &["a"]),
-        (
-            "docker.io",
-            &[("Registry", "https://index.docker.io/v1/=a")],
-            &["a"],
-        ),
-        (
-            "docker.io",
-            &[("Registry", "index.docker.io=a *.io=b")],
-            &["b"],
-        ),
+        ("docker.io", &[("Registry", "https://index.docker.io/v1/=a")], &["a"]),
+        ("docker.io", &[("Registry", "index.docker.io=a *.io=b")], &["b"]),
         ("reg.corp", &[("Registry", "index.docker.io=a")], &[]),
         // Those for some repositories behind those for all of them.
         (
             "reg.corp",
-            &[(
-                "Registry",
-                "reg.corp/team/app=a reg.corp=b https://reg.corp/v2/team/=c",
-            )],
+            &[("Registry", "reg.corp/team/app=a reg.corp=b https://reg.corp/v2/team/=c")],
             &["b", "a/team/app", "c/team"],
         ),
-        (
-            "reg.corp",
-            &[("Registry", "*.corp/team=a other.corp/team=b")],
-            &["a/team"],
-        ),
+        ("reg.corp", &[("Registry", "*.corp/team=a other.corp/team=b")], &["a/team"]),
         ("reg.corp", &[("Registry", "reg.corp/team=")], &[]),
     ];
     for (host, answers, expected) in cases {
@@ -149,10 +113,7 @@ fn a_plugin_for_some_repositories_offers_nothing_for_others() {
 fn what_no_document_can_say_is_named() {
     let (found, findings) = users("reg.corp", &[("Registry", "reg.corp/Team=a reg.corp/p*=b")]);
     assert!(found.is_empty());
-    assert!(
-        findings[0].contains("2 keys of its answer have a path that is no"),
-        "{findings:?}"
-    );
+    assert!(findings[0].contains("2 keys of its answer have a path that is no"), "{findings:?}");
     let (found, findings) = users("reg.corp", &[("Registry", "hunter2%zz/%zz=a reg.corp=b")]);
     assert_eq!(found, ["b"]);
     assert!(findings[0].contains("1 keys"), "{findings:?}");
@@ -163,18 +124,13 @@ fn what_no_document_can_say_is_named() {
 /// plugin, which writes it beside keys for whole hosts, were thrown away: the pull was anonymous.
 #[test]
 fn an_answer_for_an_image_is_used_by_its_keys() {
-    let (found, findings) = users(
-        "reg.corp",
-        &[("Image", "reg.corp=a *.corp=b"), ("Registry", "reg.corp=c")],
-    );
+    let (found, findings) =
+        users("reg.corp", &[("Image", "reg.corp=a *.corp=b"), ("Registry", "reg.corp=c")]);
     assert_eq!(found, ["a", "c", "b"]);
     assert!(findings.is_empty(), "{findings:?}");
     let (found, findings) = users("reg.corp", &[("Image", "reg.corp/probe=a reg.corp/team=b")]);
     assert_eq!(found, ["b/team"]);
-    assert!(
-        findings[0].contains("1 keys of its answer are for the image alone"),
-        "{findings:?}"
-    );
+    assert!(findings[0].contains("1 keys of its answer are for the image alone"), "{findings:?}");
 }
 
 /// What the real programs answered: auth-provider-gcp and ecr-credential-provider.
@@ -191,19 +147,9 @@ fn recorded_answers_offer_what_the_kubelet_takes_of_them() {
         (GCR, "gcr.io", &["_token"][..], ""),
         (GCR, "eu.gcr.io", &["_token"], ""),
         (PKG, "europe-docker.pkg.dev", &["_token", "_token"], ""),
-        (
-            PKG,
-            "quay.io",
-            &[],
-            "none of the keys of its answer is for it",
-        ),
+        (PKG, "quay.io", &[], "none of the keys of its answer is for it"),
         (ECR, ecr, &["AWS"], ""),
-        (
-            ECR,
-            &format!("{ecr}:443"),
-            &[],
-            "without the port; name the registry without its port",
-        ),
+        (ECR, &format!("{ecr}:443"), &[], "without the port; name the registry without its port"),
     ] {
         let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
         let host = RegistryHost::parse(host).unwrap();

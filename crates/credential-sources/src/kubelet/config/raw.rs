@@ -121,9 +121,7 @@ impl RawProvider {
             .map_err(|_| "an entry of matchImages is not a host with an optional port and path")?;
         let version = Version::of(&self.api_version)
             .ok_or("apiVersion is not one of credentialprovider.kubelet.k8s.io")?;
-        let default_cache = self
-            .default_cache_duration
-            .ok_or("defaultCacheDuration is missing")?;
+        let default_cache = self.default_cache_duration.ok_or("defaultCacheDuration is missing")?;
         let default_cache = duration::parse(&default_cache)
             .map_err(|_| "defaultCacheDuration is not a time such as \"10m\"")?
             .ok_or("defaultCacheDuration is negative")?;
@@ -152,19 +150,13 @@ impl RawProvider {
 
 impl RawTokenAttributes {
     fn check(&self) -> Result<(), &'static str> {
-        if self
-            .service_account_token_audience
-            .as_deref()
-            .is_none_or(str::is_empty)
-        {
+        if self.service_account_token_audience.as_deref().is_none_or(str::is_empty) {
             return Err("serviceAccountTokenAudience is missing");
         }
         if !matches!(self.cache_type.as_deref(), Some("Token" | "ServiceAccount")) {
             return Err("cacheType is neither Token nor ServiceAccount");
         }
-        let required = self
-            .require_service_account
-            .ok_or("requireServiceAccount is missing")?;
+        let required = self.require_service_account.ok_or("requireServiceAccount is missing")?;
         let [needed, wanted] = [
             &self.required_service_account_annotation_keys,
             &self.optional_service_account_annotation_keys,

@@ -20,9 +20,7 @@ providers:
 fn read(texts: &[&str]) -> Result<Providers, String> {
     let mut providers = Providers::default();
     for text in texts {
-        providers
-            .add(text.as_bytes())
-            .map_err(|error| error.to_string())?;
+        providers.add(text.as_bytes()).map_err(|error| error.to_string())?;
     }
     Ok(providers)
 }
@@ -42,9 +40,7 @@ fn yaml_and_json_of_every_version_say_the_same() {
         EKS.replace("kubelet.config.k8s.io/v1", "kubelet.config.k8s.io/v1alpha1"),
     ] {
         let providers = read(&[&text]).unwrap();
-        let [provider] = providers.list() else {
-            panic!("{providers:?}")
-        };
+        let [provider] = providers.list() else { panic!("{providers:?}") };
         assert_eq!(provider.name, "ecr-credential-provider");
         assert_eq!(provider.patterns.len(), 2);
         assert_eq!(provider.default_cache, Duration::from_secs(43200));
@@ -61,11 +57,7 @@ fn yaml_and_json_of_every_version_say_the_same() {
 fn several_texts_are_one_list_in_their_order() {
     let other = EKS.replace("ecr-credential-provider", "acr");
     let providers = read(&[&other, EKS]).unwrap();
-    let names: Vec<_> = providers
-        .list()
-        .iter()
-        .map(|one| one.name.as_str())
-        .collect();
+    let names: Vec<_> = providers.list().iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["acr", "ecr-credential-provider"]);
     let error = read(&[EKS, EKS]).unwrap_err();
     assert_eq!(error, "provider 1 has the name of another one");
@@ -83,21 +75,9 @@ fn a_token_provider_is_known_as_one() {
     for (from, to, rule) in [
         ("aud", "\"\"", "serviceAccountTokenAudience"),
         ("cacheType: Token", "cacheType: token", "cacheType"),
-        (
-            "      requireServiceAccount: true\n",
-            "",
-            "requireServiceAccount",
-        ),
-        (
-            "k8s.io/v1\nkind",
-            "k8s.io/v1beta1\nkind",
-            "not known before v1",
-        ),
-        (
-            "kubelet.k8s.io/v1\n",
-            "kubelet.k8s.io/v1beta1\n",
-            "not known before v1",
-        ),
+        ("      requireServiceAccount: true\n", "", "requireServiceAccount"),
+        ("k8s.io/v1\nkind", "k8s.io/v1beta1\nkind", "not known before v1"),
+        ("kubelet.k8s.io/v1\n", "kubelet.k8s.io/v1beta1\n", "not known before v1"),
         ("Account: true\n", needs, "needs requireServiceAccount"),
         ("Account: true\n", twice, "stands twice"),
     ] {
@@ -128,31 +108,11 @@ fn what_the_kubelet_refuses_is_refused_without_a_value() {
     let deep = "[".repeat(10_000);
     let (head, _) = EKS.split_once("providers").unwrap();
     let changed = [
-        (
-            "kind: Cred",
-            "kind: hunter2Cred",
-            "is not a CredentialProviderConfig",
-        ),
-        (
-            "config.k8s.io/v1",
-            "config.k8s.io/v2",
-            "is not a CredentialProviderConfig",
-        ),
-        (
-            "apiVersion: kubelet",
-            "apiversion: kubelet",
-            "the key apiversion is not known",
-        ),
-        (
-            "    env:",
-            "    enviroment:",
-            "line 12, column 5: the key enviroment",
-        ),
-        (
-            "        value:",
-            "        vaule:",
-            "the key vaule is not known",
-        ),
+        ("kind: Cred", "kind: hunter2Cred", "is not a CredentialProviderConfig"),
+        ("config.k8s.io/v1", "config.k8s.io/v2", "is not a CredentialProviderConfig"),
+        ("apiVersion: kubelet", "apiversion: kubelet", "the key apiversion is not known"),
+        ("    env:", "    enviroment:", "line 12, column 5: the key enviroment"),
+        ("        value:", "        vaule:", "the key vaule is not known"),
         ("ecr-cred", "../ecr-cred", "name of provider 1"),
         ("ecr-cred", "ecr cred", "name of provider 1"),
         ("ecr-credential-provider", "\"..\"", "name of provider 1"),
@@ -160,21 +120,9 @@ fn what_the_kubelet_refuses_is_refused_without_a_value() {
         ("12h0m0s", "-1s", "defaultCacheDuration is negative"),
         ("12h0m0s", "hunter2", "defaultCacheDuration is not a time"),
         ("12h0m0s", "12", "not what"),
-        (
-            "    defaultCacheDuration: 12h0m0s\n",
-            "",
-            "defaultCacheDuration is missing",
-        ),
-        (
-            "public.ecr.aws",
-            "\"hunter2 hunter2\"",
-            "an entry of matchImages",
-        ),
-        (
-            "kubelet.k8s.io/v1\n",
-            "kubelet.k8s.io/v2\n",
-            "apiVersion is not one of",
-        ),
+        ("    defaultCacheDuration: 12h0m0s\n", "", "defaultCacheDuration is missing"),
+        ("public.ecr.aws", "\"hunter2 hunter2\"", "an entry of matchImages"),
+        ("kubelet.k8s.io/v1\n", "kubelet.k8s.io/v2\n", "apiVersion is not one of"),
         ("value: hunter2", "value: [hunter2]", "not what"),
         ("- get-credentials", "- 8080", "not what"),
     ];
@@ -194,11 +142,7 @@ fn what_the_kubelet_refuses_is_refused_without_a_value() {
     ];
     for (text, rule) in changed.into_iter().chain(whole) {
         let error = read(&[&text]).unwrap_err();
-        assert!(
-            error.contains(rule),
-            "{error} for {}",
-            &text[..text.len().min(300)]
-        );
+        assert!(error.contains(rule), "{error} for {}", &text[..text.len().min(300)]);
         assert!(!error.contains("hunter2"), "{error}");
     }
     let error = Providers::default().add(b"\xff").unwrap_err();
@@ -220,10 +164,8 @@ fn variables_without_a_value_are_empty() {
         assert_ne!(text, EKS);
         let providers = read(&[&text]).unwrap();
         let env = &providers.list()[0].env;
-        let found: Vec<_> = env
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.expose()))
-            .collect();
+        let found: Vec<_> =
+            env.iter().map(|(name, value)| (name.as_str(), value.expose())).collect();
         assert_eq!(found, expected, "{variable}");
     }
 }

@@ -7,11 +7,8 @@ use zeroize::Zeroizing;
 use super::{MAX_MESSAGE_BYTES, MessageError, Pair};
 
 /// Before serde sees a text, which takes the last of two keys in a map.
-const LIMITS: Limits = Limits {
-    bytes: MAX_MESSAGE_BYTES,
-    values: MAX_MESSAGE_BYTES,
-    depth: MAX_DEPTH,
-};
+const LIMITS: Limits =
+    Limits { bytes: MAX_MESSAGE_BYTES, values: MAX_MESSAGE_BYTES, depth: MAX_DEPTH };
 
 pub(super) fn parse<'a, T: Deserialize<'a>>(
     text: &'a [u8],
@@ -46,10 +43,7 @@ pub(super) struct RawPair<'a> {
 
 impl<'a> RawPair<'a> {
     pub(super) fn of(pair: &'a Pair) -> Self {
-        Self {
-            username: Shown(&pair.username),
-            password: Shown(pair.password.expose()),
-        }
+        Self { username: Shown(&pair.username), password: Shown(pair.password.expose()) }
     }
 }
 

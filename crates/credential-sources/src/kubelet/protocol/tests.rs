@@ -22,10 +22,7 @@ fn a_question_may_carry_a_service_account() {
     assert_eq!(Request::parse(text).unwrap().image, "a/b");
     for (text, rule) in [
         (&b"{}"[..], "is not the JSON"),
-        (
-            br#"{"kind":"Pod","apiVersion":"v1","image":"a"}"#,
-            "kind is not",
-        ),
+        (br#"{"kind":"Pod","apiVersion":"v1","image":"a"}"#, "kind is not"),
         (
             br#"{"kind":"CredentialProviderRequest","apiVersion":"v1","image":"a"}"#,
             "apiVersion is not",
@@ -37,10 +34,7 @@ fn a_question_may_carry_a_service_account() {
         ),
     ] {
         let error = Request::parse(text).unwrap_err().to_string();
-        assert!(
-            error.contains(rule) && !error.contains("hunter2"),
-            "{error}"
-        );
+        assert!(error.contains(rule) && !error.contains("hunter2"), "{error}");
     }
 }
 
@@ -63,32 +57,15 @@ fn answers_of_every_legal_form() {
     assert_eq!(full.cache_duration, Some(Duration::from_secs(21600)));
     assert_eq!(full.auth["reg.corp"].password.expose(), "p");
     assert!(full.auth["*.x"].username.is_empty());
-    assert_eq!(
-        format!("{full:?}").matches('p').count(),
-        2,
-        "only in names of keys: {full:?}"
-    );
+    assert_eq!(format!("{full:?}").matches('p').count(), 2, "only in names of keys: {full:?}");
     for (rest, duration) in [
         (r#""cacheKeyType":"Global""#, None),
-        (
-            r#""cacheKeyType":"Image","cacheDuration":null,"auth":null"#,
-            None,
-        ),
-        (
-            r#""cacheKeyType":"Image","cacheDuration":"0s""#,
-            Some(Duration::ZERO),
-        ),
-        (
-            r#""cacheKeyType":"Image","cacheDuration":"-5m""#,
-            Some(Duration::ZERO),
-        ),
+        (r#""cacheKeyType":"Image","cacheDuration":null,"auth":null"#, None),
+        (r#""cacheKeyType":"Image","cacheDuration":"0s""#, Some(Duration::ZERO)),
+        (r#""cacheKeyType":"Image","cacheDuration":"-5m""#, Some(Duration::ZERO)),
     ] {
         let found = parse(rest);
-        assert_eq!(
-            (found.cache_duration, found.auth.len()),
-            (duration, 0),
-            "{rest}"
-        );
+        assert_eq!((found.cache_duration, found.auth.len()), (duration, 0), "{rest}");
     }
     let halves = parse(r#""cacheKeyType":"Global","auth":{"a":{},"b":null,"c":{"password":"p"}}"#);
     assert_eq!(halves.auth.len(), 3);
@@ -98,13 +75,8 @@ fn answers_of_every_legal_form() {
 #[test]
 fn answers_that_the_kubelet_refuses() {
     let long = " ".repeat(MAX_MESSAGE_BYTES);
-    let many: Vec<String> = (0..=MAX_AUTH_KEYS)
-        .map(|key| format!("\"k{key}\":{{}}"))
-        .collect();
-    let many = format!(
-        "\"cacheKeyType\":\"Global\",\"auth\":{{{}}}",
-        many.join(",")
-    );
+    let many: Vec<String> = (0..=MAX_AUTH_KEYS).map(|key| format!("\"k{key}\":{{}}")).collect();
+    let many = format!("\"cacheKeyType\":\"Global\",\"auth\":{{{}}}", many.join(","));
     for (text, rule) in [
         (String::new(), "not the JSON"),
         ("hunter2".into(), "not the JSON"),
@@ -119,26 +91,11 @@ fn answers_that_the_kubelet_refuses() {
         (answer("\"auth\":{}"), "cacheKeyType"),
         (answer("\"cacheKeyType\":\"hunter2\""), "cacheKeyType"),
         (answer("\"cacheKeyType\":\"registry\""), "cacheKeyType"),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"cacheDuration\":\"hunter2\""),
-            "cacheDuration",
-        ),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"cacheDuration\":300"),
-            "not the JSON",
-        ),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"hunter2\":1"),
-            "not the JSON",
-        ),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"CacheDuration\":\"1s\""),
-            "not the JSON",
-        ),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"cacheKeyType\":\"Global\""),
-            "not the JSON",
-        ),
+        (answer("\"cacheKeyType\":\"Global\",\"cacheDuration\":\"hunter2\""), "cacheDuration"),
+        (answer("\"cacheKeyType\":\"Global\",\"cacheDuration\":300"), "not the JSON"),
+        (answer("\"cacheKeyType\":\"Global\",\"hunter2\":1"), "not the JSON"),
+        (answer("\"cacheKeyType\":\"Global\",\"CacheDuration\":\"1s\""), "not the JSON"),
+        (answer("\"cacheKeyType\":\"Global\",\"cacheKeyType\":\"Global\""), "not the JSON"),
         (
             answer("\"cacheKeyType\":\"Global\",\"auth\":{\"hunter2\":{},\"hunter2\":{}}"),
             "not the JSON",
@@ -147,28 +104,13 @@ fn answers_that_the_kubelet_refuses() {
             answer("\"cacheKeyType\":\"Global\",\"auth\":{\"a\":{\"email\":\"hunter2\"}}"),
             "not the JSON",
         ),
-        (
-            answer("\"cacheKeyType\":\"Global\",\"auth\":{\"a\":\"hunter2\"}"),
-            "not the JSON",
-        ),
+        (answer("\"cacheKeyType\":\"Global\",\"auth\":{\"a\":\"hunter2\"}"), "not the JSON"),
         (answer(&many), "more than 256 keys"),
-        (
-            answer("\"cacheKeyType\":\"Global\"") + "hunter2",
-            "not the JSON",
-        ),
-        (
-            answer("\"cacheKeyType\":\"Global\"") + &long,
-            "more than 262144 bytes",
-        ),
+        (answer("\"cacheKeyType\":\"Global\"") + "hunter2", "not the JSON"),
+        (answer("\"cacheKeyType\":\"Global\"") + &long, "more than 262144 bytes"),
     ] {
-        let error = Response::parse(text.as_bytes(), Version::V1)
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(rule),
-            "{error} for {}",
-            &text[..text.len().min(200)]
-        );
+        let error = Response::parse(text.as_bytes(), Version::V1).unwrap_err().to_string();
+        assert!(error.contains(rule), "{error} for {}", &text[..text.len().min(200)]);
         assert!(!error.contains("hunter2"), "{error}");
     }
 }

@@ -17,10 +17,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 ///
 /// Those of `setns(2)`, where the namespace is another one.
 pub fn enter() -> io::Result<()> {
-    let (Ok(host), Ok(own)) = (
-        File::open("/proc/1/ns/net"),
-        File::open("/proc/thread-self/ns/net"),
-    ) else {
+    let (Ok(host), Ok(own)) =
+        (File::open("/proc/1/ns/net"), File::open("/proc/thread-self/ns/net"))
+    else {
         return Ok(());
     };
     let (one, other) = (host.metadata()?, own.metadata()?);

@@ -30,26 +30,18 @@ pub(super) struct Running<'a> {
 
 impl<'a> Running<'a> {
     pub(super) fn of(child: &'a mut Child) -> Result<Self, RunError> {
-        let opened = child
-            .stdout
-            .take()
-            .ok_or(RunError::Lost)
-            .and_then(
-                |stdout| match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-                    // It has ended, cannot be waited for, and its number is another process's.
-                    Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
-                    Ok(process) => Ok((stdout, process)),
-                    // It has ended and cannot be waited for.
-                    Err(Errno::SRCH) => Err(RunError::Lost),
-                    Err(errno) => Err(RunError::Output(errno.into())),
-                },
-            );
+        let opened = child.stdout.take().ok_or(RunError::Lost).and_then(|stdout| {
+            match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
+                // It has ended, cannot be waited for, and its number is another process's.
+                Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
+                Ok(process) => Ok((stdout, process)),
+                // It has ended and cannot be waited for.
+                Err(Errno::SRCH) => Err(RunError::Lost),
+                Err(errno) => Err(RunError::Output(errno.into())),
+            }
+        });
         match opened {
-            Ok((stdout, process)) => Ok(Self {
-                child,
-                process,
-                stdout,
-            }),
+            Ok((stdout, process)) => Ok(Self { child, process, stdout }),
             Err(error) => {
                 let pid = Pid::from_child(child);
                 if is_ours(WaitId::Pid(pid)) {
@@ -83,10 +75,7 @@ impl<'a> Running<'a> {
             let wait = if ended { Some(Duration::ZERO) } else { None };
             let ready = self.wait(open, deadline, wait)?;
             if ready.output {
-                let count = self
-                    .stdout
-                    .read(&mut output[length..])
-                    .map_err(RunError::Output)?;
+                let count = self.stdout.read(&mut output[length..]).map_err(RunError::Output)?;
                 open = count > 0;
                 length += count;
                 if length == output.len() {
@@ -121,14 +110,9 @@ impl<'a> Running<'a> {
                 Ok(0) if at_most.is_none() => {}
                 Ok(_) => {
                     let is_ready = |index: usize| {
-                        descriptors
-                            .get(index)
-                            .is_some_and(|one| !one.revents().is_empty())
+                        descriptors.get(index).is_some_and(|one| !one.revents().is_empty())
                     };
-                    return Ok(Ready {
-                        process: is_ready(0),
-                        output: is_ready(1),
-                    });
+                    return Ok(Ready { process: is_ready(0), output: is_ready(1) });
                 }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(RunError::Output(errno.into())),

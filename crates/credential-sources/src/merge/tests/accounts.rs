@@ -34,20 +34,11 @@ fn every_account_is_kept_in_its_order_in_every_shape_of_document() {
     ];
     for document in SHAPES {
         let merged = merged(document, &offers);
-        assert_eq!(
-            accounts(&merged, "reg.corp"),
-            ["new", "old", "oldest"],
-            "{}",
-            text(&merged)
-        );
+        assert_eq!(accounts(&merged, "reg.corp"), ["new", "old", "oldest"], "{}", text(&merged));
         assert_eq!(accounts(&merged, "ghcr.io"), ["g", "h"]);
         let decision = &merged.decisions[0];
         assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
-        let also: Vec<_> = decision
-            .also
-            .iter()
-            .map(|one| one.source.as_str())
-            .collect();
+        let also: Vec<_> = decision.also.iter().map(|one| one.source.as_str()).collect();
         assert_eq!(also, ["B", "C"]);
         assert_eq!(decision.losers.len(), 1);
         assert!(!decision.losers[0].lost && decision.losers[0].why.contains("says the same"));
@@ -63,10 +54,7 @@ fn every_account_is_kept_in_its_order_in_every_shape_of_document() {
 #[test]
 fn an_entry_takes_no_more_than_its_accounts() {
     let users: Vec<String> = (0..12).map(|number| format!("u{number}")).collect();
-    let offers: Vec<_> = users
-        .iter()
-        .map(|user| offer("reg.corp", user, user))
-        .collect();
+    let offers: Vec<_> = users.iter().map(|user| offer("reg.corp", user, user)).collect();
     let merged = merged("", &offers);
     assert_eq!(accounts(&merged, "reg.corp"), users[..9]);
     let losers = &merged.decisions[0].losers;
@@ -106,18 +94,11 @@ fn what_was_offered_for_wider_names_comes_behind() {
         assert_eq!(accounts(&merged, name), expected, "{name}");
     }
     let app = &merged.decisions[2];
-    let also: Vec<_> = app
-        .also
-        .iter()
-        .map(|one| (one.source.as_str(), one.offered_for.as_deref()))
-        .collect();
+    let also: Vec<_> =
+        app.also.iter().map(|one| (one.source.as_str(), one.offered_for.as_deref())).collect();
     assert_eq!(
         also,
-        [
-            ("A", Some("reg.corp/team")),
-            ("B", Some("reg.corp/team")),
-            ("A", Some("reg.corp."))
-        ]
+        [("A", Some("reg.corp/team")), ("B", Some("reg.corp/team")), ("A", Some("reg.corp."))]
     );
 }
 
@@ -141,20 +122,10 @@ fn no_password_for_one_port_goes_to_another() {
     type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str], &'a [&'a str]);
     let rows: [Row<'_>; 7] = [
         // The document, what is offered for what, who is tried on port 443 and who on 5000.
-        (
-            "",
-            &["reg.corp", team],
-            &[team, "reg.corp"],
-            &[team, "reg.corp"],
-        ),
+        ("", &["reg.corp", team], &[team, "reg.corp"], &[team, "reg.corp"]),
         ("", &["reg.corp:443", team], &[team, "reg.corp:443"], &[]),
         ("", &[team, "reg.corp:443"], &[team, "reg.corp:443"], &[]),
-        (
-            "[registries.\"reg.corp:443\"]\n",
-            &["reg.corp", team],
-            &[team, "reg.corp"],
-            &[],
-        ),
+        ("[registries.\"reg.corp:443\"]\n", &["reg.corp", team], &[team, "reg.corp"], &[]),
         ("", &["reg.corp", team, port], &[team, "reg.corp"], &[port]),
         ("", &[port, team], &[team], &[port]),
         (
@@ -172,28 +143,19 @@ fn no_password_for_one_port_goes_to_another() {
         let users = |names: &[&str]| names.iter().map(user).collect::<Vec<_>>();
         let merged = merged(document, &offers);
         let shown = text(&merged);
-        for (image, expected) in [
-            ("reg.corp/team/app", on_https),
-            ("reg.corp:5000/team/app", on_5000),
-        ] {
+        for (image, expected) in
+            [("reg.corp/team/app", on_https), ("reg.corp:5000/team/app", on_5000)]
+        {
             assert_eq!(tried(&merged, image), users(expected), "{image}: {shown}");
         }
     }
     // An entry of the document for the port keeps what it says there.
     let document = "[registries.\"reg.corp:5000\"]\nplain-http = true\n";
-    let merged = merged(
-        document,
-        &[offer("reg.corp", "host", "A"), offer(team, "team", "A")],
-    );
+    let merged = merged(document, &[offer("reg.corp", "host", "A"), offer(team, "team", "A")]);
     assert_eq!(tried(&merged, "reg.corp/team/app"), ["team", "host"]);
     let on_5000 = RegistryHost::parse(port).unwrap();
     let registries = &merged.document.registries;
-    assert!(
-        registries
-            .repository_entries(&on_5000, "team/app")
-            .next()
-            .is_none()
-    );
+    assert!(registries.repository_entries(&on_5000, "team/app").next().is_none());
     let (_, entry) = registries.literal_entry_for(&on_5000).unwrap();
     assert!(entry.credentials.is_anonymous() && entry.also.is_empty());
 }
@@ -215,26 +177,10 @@ fn lists_of_tables_are_inherited_too() {
 fn what_takes_nothing_is_known_before_anybody_is_asked() {
     let own = "username = \"own\"\npassword = \"p\"\n";
     for (document, host, expected) in [
-        (
-            format!("[registries.\"reg.corp\"]\n{own}"),
-            "reg.corp",
-            true,
-        ),
-        (
-            format!("[registries.\"reg.corp\"]\n{own}"),
-            "reg.corp:5000",
-            true,
-        ),
-        (
-            format!("[registries.\"reg.corp:443\"]\n{own}"),
-            "reg.corp",
-            false,
-        ),
-        (
-            format!("[registries.\"reg.corp:5000\"]\n{own}"),
-            "reg.corp",
-            false,
-        ),
+        (format!("[registries.\"reg.corp\"]\n{own}"), "reg.corp", true),
+        (format!("[registries.\"reg.corp\"]\n{own}"), "reg.corp:5000", true),
+        (format!("[registries.\"reg.corp:443\"]\n{own}"), "reg.corp", false),
+        (format!("[registries.\"reg.corp:5000\"]\n{own}"), "reg.corp", false),
         (format!("[registries.\".\"]\n{own}"), "reg.corp", true),
         ("[registries.\".\"]\n".to_owned(), "reg.corp", false),
         (
@@ -242,24 +188,12 @@ fn what_takes_nothing_is_known_before_anybody_is_asked() {
             "reg.corp",
             false,
         ),
-        (
-            format!("[registries.\"reg.corp/team\"]\n{own}"),
-            "reg.corp",
-            false,
-        ),
+        (format!("[registries.\"reg.corp/team\"]\n{own}"), "reg.corp", false),
     ] {
         let parsed = Document::parse(document.as_bytes()).unwrap().document;
         let registry = RegistryHost::parse(host).unwrap();
-        assert_eq!(
-            is_taken(&parsed.registries, &registry),
-            expected,
-            "{document} {host}"
-        );
-        for name in [
-            host.to_owned(),
-            format!("{host}/team/app"),
-            format!("{host}/x"),
-        ] {
+        assert_eq!(is_taken(&parsed.registries, &registry), expected, "{document} {host}");
+        for name in [host.to_owned(), format!("{host}/team/app"), format!("{host}/x")] {
             let merged = merged(&document, &[offer(&name, "a", "A")]);
             assert!(!expected || text(&merged) == document, "{document} {name}");
         }

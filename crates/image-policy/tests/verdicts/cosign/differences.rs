@@ -23,9 +23,7 @@ pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
         holds: |row| {
             let key = row.row["key"].as_str().unwrap_or_default();
             let without_bundles = row.judge_at(&[Place::Tag], Seen::All);
-            ["p384", "p521", "ed25519"]
-                .iter()
-                .any(|kind| key.starts_with(kind))
+            ["p384", "p521", "ed25519"].iter().any(|kind| key.starts_with(kind))
                 && row.ours == "accepted"
                 && without_bundles != "accepted"
         },

@@ -43,13 +43,7 @@ impl<'r> Row<'r> {
             Some(0) => "accepted",
             _ => "rejected",
         };
-        let mut this = Self {
-            registry,
-            row,
-            is_recorded,
-            theirs,
-            ours: String::new(),
-        };
+        let mut this = Self { registry, row, is_recorded, theirs, ours: String::new() };
         this.ours = this.judge_seen(Seen::All);
         this
     }
@@ -67,10 +61,7 @@ impl<'r> Row<'r> {
     fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
         let flags = self.flags();
         let asked: Vec<_> = flags.windows(2).filter(|two| two[0] == "-a").collect();
-        let asked: Vec<_> = asked
-            .iter()
-            .filter_map(|two| two[1].split_once('='))
-            .collect();
+        let asked: Vec<_> = asked.iter().filter_map(|two| two[1].split_once('=')).collect();
         asked.into_iter()
     }
 

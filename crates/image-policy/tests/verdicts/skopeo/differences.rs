@@ -110,23 +110,15 @@ pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
     Difference {
         why: "signatures are always looked for: there is no registries.d that switches it off",
         holds: |row| {
-            let nothing = row.judge_as(View {
-                is_attached: false,
-                ..ALL
-            });
+            let nothing = row.judge_as(View { is_attached: false, ..ALL });
             row.registries_d() != "attach" && row.theirs == verdict_of(&nothing)
         },
-        rows: &[
-            "1077", "1078", "1089", "1098", "1101", "1110", "1113", "1114", "1118",
-        ],
+        rows: &["1077", "1078", "1089", "1098", "1101", "1110", "1113", "1114", "1118"],
     },
     Difference {
         why: "an index binds its manifests by digest: its signature is enough",
         holds: |row| {
-            let without = row.judge_as(View {
-                is_index_signed: false,
-                ..ALL
-            });
+            let without = row.judge_as(View { is_index_signed: false, ..ALL });
             row.ours == "accepted" && row.theirs == verdict_of(&without)
         },
         rows: &["933", "936", "938", "943", "993", "994", "995", "996"],
@@ -137,10 +129,7 @@ pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
             let policy = row.written().with_strict_keys();
             let is_of_key =
                 policy.is_some_and(|policy| row.instead(policy.text(), &row.name).is_explained());
-            let strict = row.judge_as(View {
-                seen: Seen::Spelled(with_strict_base64),
-                ..ALL
-            });
+            let strict = row.judge_as(View { seen: Seen::Spelled(with_strict_base64), ..ALL });
             row.theirs == "accepted" && (is_of_key || verdict_of(&strict) == "accepted")
         },
         rows: &["174", "738", "742"],
@@ -148,10 +137,7 @@ pub(super) static DIFFERENCES: &[Difference<Row<'static>>] = &[
     Difference {
         why: "ECDSA signatures have one form here, DER",
         holds: |row| {
-            let in_der = row.judge_as(View {
-                seen: Seen::Spelled(with_der),
-                ..ALL
-            });
+            let in_der = row.judge_as(View { seen: Seen::Spelled(with_der), ..ALL });
             row.theirs == "accepted" && verdict_of(&in_der) == "accepted"
         },
         rows: &["747"],

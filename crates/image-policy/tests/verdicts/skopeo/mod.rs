@@ -31,9 +31,7 @@ struct Row<'r> {
 fn policies_judge_as_skopeo_does() {
     let registry: &'static Registry = Box::leak(Box::new(Registry::recorded()));
     let recorded = rows("verdicts.jsonl").into_iter().map(|row| (row, true));
-    let further = further_rows("verdicts.jsonl")
-        .into_iter()
-        .map(|row| (row, false));
+    let further = further_rows("verdicts.jsonl").into_iter().map(|row| (row, false));
     let all: &'static Vec<_> = Box::leak(Box::new(recorded.chain(further).collect()));
     let mut tally = Tally::new(DIFFERENCES);
     let mut count = 0;
@@ -57,11 +55,7 @@ struct View {
     seen: Seen,
 }
 
-const ALL: View = View {
-    is_attached: true,
-    is_index_signed: true,
-    seen: Seen::All,
-};
+const ALL: View = View { is_attached: true, is_index_signed: true, seen: Seen::All };
 
 impl<'r> Row<'r> {
     fn read(registry: &'r Registry, row: &'r Value, is_newer: bool, is_recorded: bool) -> Self {
@@ -206,19 +200,13 @@ fn judge(
     let instances = registry.instances(&named);
     let fetch = |digest| {
         let is_seen = view.is_index_signed || digest != &named || instances.is_empty();
-        let places: &[Place] = if view.is_attached && is_seen {
-            &[Place::Tag]
-        } else {
-            &[]
-        };
+        let places: &[Place] = if view.is_attached && is_seen { &[Place::Tag] } else { &[] };
         registry.signatures_seen(&path, digest, places, view.seen)
     };
     if instances.is_empty() {
         return ask(policy, &reference, &[fetch(&named)?]);
     }
-    let chosen = instances
-        .iter()
-        .filter(|(of, _)| is_all || of == architecture);
+    let chosen = instances.iter().filter(|(of, _)| is_all || of == architecture);
     for (_, instance) in chosen {
         ask(policy, &reference, &[fetch(&named)?, fetch(instance)?])?;
     }

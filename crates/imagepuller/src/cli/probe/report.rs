@@ -63,10 +63,7 @@ impl Report {
         }
         self.rows.iter().for_each(|row| print(&row.line()));
         if self.left_out > 0 {
-            print(&format!(
-                "{} more entries were not tried; name images of theirs",
-                self.left_out
-            ));
+            print(&format!("{} more entries were not tried; name images of theirs", self.left_out));
         }
     }
 }
@@ -145,9 +142,7 @@ impl Row {
                     Some((last, before)) => (said(last), before),
                     None => (String::new(), &[][..]),
                 };
-                let before = before
-                    .iter()
-                    .map(|asked| format!("; before it {}", said(asked)));
+                let before = before.iter().map(|asked| format!("; before it {}", said(asked)));
                 let before: String = before.collect();
                 format!("works: {last}{}{before}", self.text)
             }
@@ -190,10 +185,7 @@ fn said(asked: &Asked) -> String {
     let Asked { source, via, .. } = asked;
     match &asked.refusal {
         Some(refusal) => format!("{source} failed: {}", refusal.reason),
-        None => format!(
-            "{source} reached{via}, {}, {}, allowed",
-            asked.certificate, asked.account
-        ),
+        None => format!("{source} reached{via}, {}, {}, allowed", asked.certificate, asked.account),
     }
 }
 

@@ -90,10 +90,7 @@ impl Meter {
             Event::Started { blob, bytes, .. } => {
                 counts.received.insert(blob.clone(), (0, *bytes));
             }
-            Event::Received {
-                blob,
-                received_bytes,
-            } => {
+            Event::Received { blob, received_bytes } => {
                 if let Some((received, _)) = counts.received.get_mut(blob) {
                     *received = *received_bytes;
                 }
@@ -153,10 +150,7 @@ mod tests {
     fn a_name_leaves_room_for_the_bar() {
         let digest = format!("@sha256:{}", "0123456789abcdef".repeat(4));
         for (image, expected) in [
-            (
-                format!("reg.corp/a{digest}"),
-                "reg.corp/a@01234567".to_owned(),
-            ),
+            (format!("reg.corp/a{digest}"), "reg.corp/a@01234567".to_owned()),
             ("reg.corp/a:1".to_owned(), "reg.corp/a:1".to_owned()),
             ("a\u{1b}[2J".to_owned(), "a\\u{1b}[2J".to_owned()),
             (

@@ -25,10 +25,7 @@ pub const AT_ONCE: Bound = Bound {
 
 /// Of what is held back of what was kept, and of the sources before: what is enough for some of
 /// what is asked for.
-pub const HELD_BACK: Bound = Bound {
-    signatures: MAX_SIGNATURES,
-    bytes: MAX_PLACE_BYTES,
-};
+pub const HELD_BACK: Bound = Bound { signatures: MAX_SIGNATURES, bytes: MAX_PLACE_BYTES };
 
 /// The signatures of each content, in the order of the contents.
 pub fn by_content<'p>(
@@ -41,9 +38,7 @@ pub fn by_content<'p>(
     }
     let mut of = |digest: &Digest| sorted.remove(digest).unwrap_or_default();
     let contents = contents.iter();
-    contents
-        .map(|digest| (digest.clone(), of(digest)))
-        .collect()
+    contents.map(|digest| (digest.clone(), of(digest))).collect()
 }
 
 /// As few of the signatures as a verdict needs that holds with all of them. A signature more never
@@ -124,10 +119,7 @@ mod tests {
             assert!(asked.get() <= 1 + needed.len() * 12, "{}", asked.get());
         }
         // Any of two, and a verdict that never holds.
-        assert_eq!(
-            fewest(&all, |some| some.contains(&7) || some.contains(&9)),
-            [7]
-        );
+        assert_eq!(fewest(&all, |some| some.contains(&7) || some.contains(&9)), [7]);
         assert!(fewest(&all, |_| false).len() <= all.len());
     }
 
@@ -136,10 +128,7 @@ mod tests {
         let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
         let bundle = |bytes: Vec<u8>| (digest.clone(), Signature::Bundle(bytes));
         let small = |number: usize| bundle(number.to_string().into_bytes());
-        let bound = Bound {
-            signatures: 5,
-            bytes: 100,
-        };
+        let bound = Bound { signatures: 5, bytes: 100 };
         let others: Vec<_> = (0..3).map(small).collect();
         let own: Vec<_> = (1..9).map(small).collect();
         let (held, left_out) = bounded(others.iter().chain(&own), bound);
@@ -175,14 +164,8 @@ mod tests {
     fn what_is_kept_is_bounded_and_there_once() {
         let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
         let bundle = |bytes: Vec<u8>| (digest.clone(), Signature::Bundle(bytes));
-        let (small, large) = (
-            bundle(b"small".to_vec()),
-            bundle(vec![0; MAX_SIGNATURES_BYTES]),
-        );
-        let kept = to_keep(
-            &[large, small.clone()],
-            &[small.clone(), bundle(b"other".to_vec())],
-        );
+        let (small, large) = (bundle(b"small".to_vec()), bundle(vec![0; MAX_SIGNATURES_BYTES]));
+        let kept = to_keep(&[large, small.clone()], &[small.clone(), bundle(b"other".to_vec())]);
         assert_eq!(kept::read(&kept).unwrap().len(), 2);
         let many: Vec<_> = (0..100).map(|number| bundle(vec![number])).collect();
         let kept = to_keep(&[small], &many);

@@ -39,14 +39,12 @@ pub fn measured(
     let opened = Root::open(directory)
         .and_then(|root| root.open_file(name, OFlags::RDONLY | OFlags::NONBLOCK));
     let read = opened.map_err(ReadError::from);
-    read.and_then(|file| read_file(file, limit))
-        .map_err(|error| match error {
-            ReadError::NotThere(_) => format!(
-                "is not in {}: put it into [data] of the initdata",
-                directory.display()
-            ),
-            error => format!("cannot be read: {error}"),
-        })
+    read.and_then(|file| read_file(file, limit)).map_err(|error| match error {
+        ReadError::NotThere(_) => {
+            format!("is not in {}: put it into [data] of the initdata", directory.display())
+        }
+        error => format!("cannot be read: {error}"),
+    })
 }
 
 /// Reads a file that a person names: by an absolute path, or beside another file. Blocks.
@@ -59,10 +57,7 @@ pub fn beside(file: &Path, path: &str, limit: usize) -> Result<Zeroizing<Vec<u8>
     let path = directory.join(path);
     read_path(&path, limit).map_err(|error| {
         let path = path.display().to_string();
-        format!(
-            "cannot be read ({}): {error}",
-            shown(&path).up_to(MAX_PATH_CHARS)
-        )
+        format!("cannot be read ({}): {error}", shown(&path).up_to(MAX_PATH_CHARS))
     })
 }
 
@@ -83,9 +78,7 @@ mod tests {
         fs::write(folder.path().join("host.pub"), "host").unwrap();
         symlink("team.pub", directory.join("link")).unwrap();
         symlink("../host.pub", directory.join("out")).unwrap();
-        let made = std::process::Command::new("mkfifo")
-            .arg(directory.join("fifo"))
-            .status();
+        let made = std::process::Command::new("mkfifo").arg(directory.join("fifo")).status();
         assert!(made.unwrap().success());
         let read = |path: &str| measured(Some(&directory), path, 3);
         let there = directory.join("team.pub").display().to_string();
@@ -108,10 +101,7 @@ mod tests {
             ("fifo", "cannot be read"),
         ] {
             let why = read(path).unwrap_err();
-            assert!(
-                why.starts_with(words) || why.contains(words),
-                "{path}: {why}"
-            );
+            assert!(why.starts_with(words) || why.contains(words), "{path}: {why}");
         }
         assert!(measured(Some(&directory), "team.pub", 2).is_err());
         assert!(measured(None, "team.pub", 3).is_err());

@@ -74,13 +74,7 @@ impl<'p> Gate<'p> {
         name: Name,
     ) -> Result<Self, Error> {
         let rules = Rules::of(place, settings, secrets).await?;
-        Ok(Self {
-            rules: rules.map(Arc::new),
-            name,
-            settings,
-            secrets,
-            keys: Mutex::default(),
-        })
+        Ok(Self { rules: rules.map(Arc::new), name, settings, secrets, keys: Mutex::default() })
     }
 
     /// Whether there is no policy.
@@ -297,11 +291,7 @@ impl Early {
 /// What one source has for all contents.
 async fn fetch(registry: &Registry, contents: &[Digest]) -> Fetched {
     let asked = contents.iter().map(|digest| registry.signatures(digest));
-    let mut fetched = Fetched {
-        signatures: Vec::new(),
-        left_out: 0,
-        failed: None,
-    };
+    let mut fetched = Fetched { signatures: Vec::new(), left_out: 0, failed: None };
     for (digest, answer) in contents.iter().zip(join_all(asked).await) {
         match answer {
             Ok(found) => {

@@ -72,12 +72,7 @@ impl Rules {
                 let directory = place.directory.clone();
                 let policy = measured(written, directory.clone(), settings, secrets).await?;
                 let files = Files::Measured(directory);
-                Self {
-                    policy,
-                    conditions,
-                    files,
-                    proofs: Arc::default(),
-                }
+                Self { policy, conditions, files, proofs: Arc::default() }
             }
             (None, Some(given)) => Self::given(given.clone()).await?,
             (Some(_), Some(_)) => {
@@ -106,12 +101,7 @@ impl Rules {
             // Who types a tag wants what is there now; the policy says whether it will do.
             let every = [String::new()];
             let conditions = Conditions::parse(&every, None, &[]).unwrap_or_default();
-            Ok(Self {
-                policy,
-                conditions,
-                files: Files::Beside(file),
-                proofs: Arc::default(),
-            })
+            Ok(Self { policy, conditions, files: Files::Beside(file), proofs: Arc::default() })
         })
         .await
     }
@@ -122,8 +112,7 @@ impl Rules {
     ///
     /// Why not.
     pub fn may_resolve_tag(&self, name: &Name) -> Result<(), TagRefused> {
-        self.policy
-            .may_resolve_tag(name.reference(), &self.conditions)
+        self.policy.may_resolve_tag(name.reference(), &self.conditions)
     }
 
     fn ruling(&self, name: &Name) -> Ruling<'_> {
@@ -249,18 +238,13 @@ impl Wanted {
     }
 
     fn all(&self) -> BTreeSet<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 fn found_in(sorted: &[(Digest, Vec<Signature>)]) -> Vec<Found<'_>> {
     let found = sorted.iter();
-    found
-        .map(|(digest, signatures)| Found { digest, signatures })
-        .collect()
+    found.map(|(digest, signatures)| Found { digest, signatures }).collect()
 }
 
 /// The policy of the measured document.
@@ -286,11 +270,7 @@ async fn measured(
             let unusable = unusable(format!("file = {name:?}"));
             let name = name.clone();
             let read = blocking(move || {
-                Ok(files::measured(
-                    directory.as_deref(),
-                    &name,
-                    MAX_POLICY_BYTES,
-                ))
+                Ok(files::measured(directory.as_deref(), &name, MAX_POLICY_BYTES))
             });
             let text = read.await?.map_err(|why| format!("the file {why}"));
             text.and_then(|text| parse(&text)).map_err(unusable)

@@ -38,10 +38,7 @@ pub struct Refusal {
 impl Asked {
     pub(super) async fn of(registry: &Registry, error: Option<&Error>) -> Self {
         let source = registry.source();
-        let refusal = error.map(|error| Refusal {
-            stage: stage(error),
-            reason: chain(error),
-        });
+        let refusal = error.map(|error| Refusal { stage: stage(error), reason: chain(error) });
         Self {
             source: source.to_string(),
             scheme: registry.scheme(),
@@ -78,15 +75,8 @@ async fn account(registry: &Registry) -> String {
     let source = registry.source();
     let (entry, _) = source.authority.credentials_source();
     let number = registry.account();
-    let used = source
-        .accounts
-        .iter()
-        .find(|account| Some(account.number) == number);
-    let Some(EntryAccount {
-        credentials,
-        number,
-    }) = used
-    else {
+    let used = source.accounts.iter().find(|account| Some(account.number) == number);
+    let Some(EntryAccount { credentials, number }) = used else {
         let why = source.why_anonymous.as_ref();
         return why.map_or("anonymous".to_owned(), |why| format!("anonymous: {why}"));
     };

@@ -76,10 +76,7 @@ impl Unlocking<'_> {
         secrets: &Secrets<'_>,
         deadline: Instant,
     ) -> Result<(), Error> {
-        let packets = self
-            .locked
-            .iter()
-            .flat_map(|locked| locked.encryption.packets());
+        let packets = self.locked.iter().flat_map(|locked| locked.encryption.packets());
         let kids: BTreeSet<String> = packets.map(|packet| packet.kid().to_owned()).collect();
         if kids.is_empty() {
             return Ok(());
@@ -154,8 +151,7 @@ impl Unlocking<'_> {
                     }
                     Err(error) => {
                         let why = format!("what the hub unwrapped are no usable options: {error}");
-                        self.problems
-                            .push(secrets.withhold(&name, &why).to_string());
+                        self.problems.push(secrets.withhold(&name, &why).to_string());
                     }
                 }
             }
@@ -170,10 +166,8 @@ impl Unlocking<'_> {
     }
 
     pub(super) fn give_up_fetching(&mut self) {
-        let problem = format!(
-            "what has to be fetched was not there after {} s",
-            FETCH_TIME.as_secs()
-        );
+        let problem =
+            format!("what has to be fetched was not there after {} s", FETCH_TIME.as_secs());
         self.problems.push(problem);
     }
 }

@@ -35,11 +35,7 @@ impl Unlocking<'_> {
         for placed in settings.decryption_keys(name.registry, name.repository) {
             if let DecryptionKey::Given { key, password } = placed.key {
                 let words = placed.to_string();
-                let given = DocumentKey {
-                    key: key.clone(),
-                    password: password.clone(),
-                    words,
-                };
+                let given = DocumentKey { key: key.clone(), password: password.clone(), words };
                 match password {
                     None => open.push(given),
                     Some(_) => closed.push(given),
@@ -73,11 +69,7 @@ impl Unlocking<'_> {
     /// Reads a key that a document holds. Where it cannot be, another one may do; if none does,
     /// this is part of the reason.
     async fn read(&mut self, given: DocumentKey) -> Result<Option<PlacedKey>, Error> {
-        let DocumentKey {
-            key,
-            password,
-            words,
-        } = given;
+        let DocumentKey { key, password, words } = given;
         let read = blocking(move || {
             let password = password.as_ref().map(|password| password.as_slice());
             Ok(PrivateKey::read(&key, password))

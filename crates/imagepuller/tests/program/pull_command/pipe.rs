@@ -34,10 +34,7 @@ fn privileged_a_pipe_is_a_document() {
     let long = piped(&vec![b'#'; (1 << 20) + 1]);
     let error = String::from_utf8_lossy(&long.stderr);
     assert_eq!(long.status.code(), Some(65), "{error}");
-    assert!(
-        error.contains("/dev/stdin: it has more than 1048576 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("/dev/stdin: it has more than 1048576 bytes"), "{error}");
     // What is wrong in it once had the name of a file in memory.
     let wrong = piped(b"[registries]\nnonsense = 1\n");
     let error = String::from_utf8_lossy(&wrong.stderr);

@@ -55,11 +55,8 @@ fn screen(sent: &str) -> Vec<String> {
             }
             letter => {
                 let line = &mut lines[row];
-                let before: String = line
-                    .chars()
-                    .chain(std::iter::repeat(' '))
-                    .take(column)
-                    .collect();
+                let before: String =
+                    line.chars().chain(std::iter::repeat(' ')).take(column).collect();
                 let after: String = line.chars().skip(column + 1).collect();
                 *line = format!("{before}{letter}{after}");
                 column += 1;
@@ -80,23 +77,14 @@ fn is_bar(line: &str) -> bool {
 #[test]
 fn privileged_the_bar_names_the_image_and_what_is_retried_and_goes_with_ctrl_c() {
     vm_harness::needs_root!();
-    let busy = Action::Status {
-        code: 503,
-        headers: Vec::new(),
-        body: String::new(),
-    };
+    let busy = Action::Status { code: 503, headers: Vec::new(), body: String::new() };
     let stall = Action::cut(100, End::Stall);
-    let script = Script::new()
-        .once(What::Layer(0), [busy])
-        .always(What::AnyLayer, [stall]);
+    let script = Script::new().once(What::Layer(0), [busy]).always(What::AnyLayer, [stall]);
     let site = Site::start(script);
     let mut pull = start(&site);
     // Both layers stand still, the lower one after it was asked for again.
     let is_asked = |layer, times| site.asked_for(What::Layer(layer)) >= times;
-    wait_until(
-        || "no layer is fetched",
-        || is_asked(0, 2) && is_asked(1, 1),
-    );
+    wait_until(|| "no layer is fetched", || is_asked(0, 2) && is_asked(1, 1));
     // Ctrl-C, as the terminal sends it to whoever is in front.
     let mut keyboard = pull.stdin.take().unwrap();
     keyboard.write_all(b"\x03").unwrap();
@@ -108,10 +96,7 @@ fn privileged_the_bar_names_the_image_and_what_is_retried_and_goes_with_ctrl_c()
 
     let name = format!("{}@{}", site.name(), &site.digest[7..15]);
     let mut frames = sent.split(['\r', '\n']);
-    assert!(
-        frames.any(|frame| frame.contains(&name) && is_bar(frame)),
-        "{sent}"
-    );
+    assert!(frames.any(|frame| frame.contains(&name) && is_bar(frame)), "{sent}");
     let left = screen(&sent);
     let busy = "answers 503";
     let again = |line: &&String| line.contains("asking again") && line.contains(busy);

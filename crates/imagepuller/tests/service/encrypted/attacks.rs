@@ -18,12 +18,7 @@ const OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
 
 /// The change, the exit code, and what the message says.
 const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
-    (
-        "flipped byte",
-        |image| image.flip(0),
-        65,
-        &["the HMAC of the encrypted layer does not hold"],
-    ),
+    ("flipped byte", |image| image.flip(0), 65, &["the HMAC of the encrypted layer does not hold"]),
     (
         "nonce in the public options",
         |image| image.public_nonce(0),
@@ -33,9 +28,7 @@ const ATTACKS: [(&str, Change, i32, &[&str]); 11] = [
     (
         "no HMAC",
         |image| {
-            image.public_options(0, |options| {
-                drop(options.as_object_mut().unwrap().remove("hmac"))
-            })
+            image.public_options(0, |options| drop(options.as_object_mut().unwrap().remove("hmac")))
         },
         65,
         &["cannot be decrypted", "hmac"],
@@ -104,10 +97,7 @@ fn privileged_nobody_without_the_key_gets_anything() {
     let key = place.key("key", KeyKind::P256);
     let image = place.encrypt("image", &[&key], Which::All);
     let right = place.document(&[pem(&key)]);
-    assert_eq!(
-        place.pull(&place.push(&image), &right, &[]).files(),
-        place.expected()
-    );
+    assert_eq!(place.pull(&place.push(&image), &right, &[]).files(), place.expected());
 
     let (mut wrong, mut said) = (Vec::new(), BTreeSet::new());
     for (at, (name, change, code, words)) in ATTACKS.iter().enumerate() {
@@ -139,14 +129,8 @@ fn wrong_keys(place: &Place, image: &Encrypted) {
     for (keys, words) in [
         (vec![], &[none, "there is no decryption key to try"][..]),
         (vec![same_curve.clone()], &[none, "no private key opens it"]),
-        (
-            vec![rsa.clone(), same_curve],
-            &[none, "no private key opens it"],
-        ),
-        (
-            vec![written(CANARY.as_bytes()), rsa],
-            &[none, "key 1 of [decryption-keys]"],
-        ),
+        (vec![rsa.clone(), same_curve], &[none, "no private key opens it"]),
+        (vec![written(CANARY.as_bytes()), rsa], &[none, "key 1 of [decryption-keys]"]),
         (vec![absent], &[none, "kbs:///team/image-key/absent"]),
     ] {
         let pulled = place.pull(&image, &place.document(&keys), &[]);
@@ -154,10 +138,7 @@ fn wrong_keys(place: &Place, image: &Encrypted) {
         for word in words {
             assert!(message.contains(word), "{keys:?}: {message}");
         }
-        let all = format!(
-            "{message}{}",
-            String::from_utf8_lossy(&pulled.output.stdout)
-        );
+        let all = format!("{message}{}", String::from_utf8_lossy(&pulled.output.stdout));
         assert!(!all.contains(CANARY), "{all}");
         for key in keys.iter().filter(|key| !key.starts_with("kbs:")) {
             // Any piece of it, behind the label that all keys have.

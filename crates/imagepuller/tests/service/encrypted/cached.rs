@@ -36,19 +36,12 @@ fn privileged_an_image_without_its_key_is_refused_however_often_it_ran() {
     puller.configure(&document(&key));
     puller.pull(&image, "again");
     let log = puller.log();
-    assert_eq!(
-        log.matches("layer unpacked").count(),
-        3,
-        "the layers were shared: {log}"
-    );
+    assert_eq!(log.matches("layer unpacked").count(), 3, "the layers were shared: {log}");
     let layers = names(&puller.store("layers"));
     assert_eq!(layers.len(), 3);
     // No image can name one of these: what stands in its configuration leads to names of the other
     // kind.
-    assert!(
-        layers.iter().all(|name| name.starts_with("keyed-")),
-        "{layers:?}"
-    );
+    assert!(layers.iter().all(|name| name.starts_with("keyed-")), "{layers:?}");
 }
 
 /// The configuration of an encrypted image is public. Who copies it names the digests of its plain

@@ -22,15 +22,11 @@ fn privileged_the_clock_is_looked_at_again_after_the_broker_gave_the_keys() {
     let image = rewrap.apply(&place.0.scratch, "wrapped", &image, &key);
     let image = place.push(&image.unwrap());
     let authority = Authority::new("the broker's").unwrap();
-    for (date, is_refused) in [
-        ("Fri, 20 Nov 2020 00:00:00 GMT", false),
-        ("Sun, 20 Nov 2996 00:05:00 GMT", true),
-    ] {
+    for (date, is_refused) in
+        [("Fri, 20 Nov 2020 00:00:00 GMT", false), ("Sun, 20 Nov 2996 00:05:00 GMT", true)]
+    {
         let vault = Vault::new().with("team/kek/c", rewrap.key);
-        let policy = Policy {
-            date: Some(date),
-            ..Policy::default()
-        };
+        let policy = Policy { date: Some(date), ..Policy::default() };
         let broker = Kbs::start(vault, policy, Some((&authority, "localhost"))).unwrap();
         let measured = place.0.scratch.path().join("measured.toml");
         let text = format!(

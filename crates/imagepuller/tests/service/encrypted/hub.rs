@@ -35,18 +35,9 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     let expected = place.expected();
     let key = place.key("key", KeyKind::Rsa2048);
     let image = place.encrypt("image", &[&key], Which::All);
-    let kbs = Rewrap {
-        version: Version::Two,
-        ..Rewrap::new(KEK).unwrap()
-    };
-    let cloud = Rewrap {
-        provider: "aliyun",
-        ..kbs.clone()
-    };
-    let ctr = |rewrap: &Rewrap| Rewrap {
-        wrap_type: WrapType::A256Ctr,
-        ..rewrap.clone()
-    };
+    let kbs = Rewrap { version: Version::Two, ..Rewrap::new(KEK).unwrap() };
+    let cloud = Rewrap { provider: "aliyun", ..kbs.clone() };
+    let ctr = |rewrap: &Rewrap| Rewrap { wrap_type: WrapType::A256Ctr, ..rewrap.clone() };
     let push = |name: &str, rewrap: &Rewrap| {
         let image = rewrap.apply(&place.0.scratch, name, &image, &key);
         place.push(&image.unwrap())
@@ -55,31 +46,15 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     let [of_kbs, of_cloud] = [push("kbs", &kbs), push("cloud", &cloud)];
     for (image, resources, asked, how) in [
         (&of_cloud, "unwrap = [HUB]", "UnWrapKey", BY_HUB),
-        (
-            &of_kbs,
-            "unwrap = [HUB]\nunwrap-always = true",
-            "UnWrapKey",
-            BY_HUB,
-        ),
-        (
-            &of_kbs,
-            "sources = [HUB]\nunwrap = [HUB]",
-            KEK,
-            "key provider",
-        ),
+        (&of_kbs, "unwrap = [HUB]\nunwrap-always = true", "UnWrapKey", BY_HUB),
+        (&of_kbs, "sources = [HUB]\nunwrap = [HUB]", KEK, "key provider"),
     ] {
         let (pulled, questions) = place.pull_by_hub(image, &vault, resources);
         assert_eq!(pulled.files(), expected, "{resources}");
-        assert!(
-            questions.iter().all(|question| question == asked),
-            "{questions:?}"
-        );
+        assert!(questions.iter().all(|question| question == asked), "{questions:?}");
         let unlocked = pulled.unlocked();
         assert_eq!(unlocked.len(), 3);
-        assert!(
-            unlocked.iter().all(|found| found.contains(how)),
-            "{unlocked:?}"
-        );
+        assert!(unlocked.iter().all(|found| found.contains(how)), "{unlocked:?}");
     }
 
     // A key that is another one than that of the layers, and one that is none.
@@ -95,62 +70,13 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     let always = "unwrap = [HUB]\nunwrap-always = true";
     let none = Vault::new();
     for (image, vault, resources, code, expected, is_asked) in [
-        (
-            &of_cloud,
-            &vault,
-            "sources = [HUB]",
-            69,
-            "is named as \"unwrap\" in [resources]",
-            false,
-        ),
-        (
-            &of_cloud,
-            &none,
-            always,
-            69,
-            "ttrpc status 13: the data hub did not unwrap",
-            true,
-        ),
-        (
-            &of_kbs,
-            &none,
-            always,
-            69,
-            "ttrpc status 13: the data hub did not unwrap",
-            true,
-        ),
-        (
-            &forged,
-            &vault,
-            always,
-            65,
-            "the HMAC of the encrypted layer does not hold",
-            true,
-        ),
-        (
-            &broken,
-            &vault,
-            always,
-            69,
-            "what the hub unwrapped are no usable options",
-            true,
-        ),
-        (
-            &ctr_kbs,
-            &vault,
-            always,
-            69,
-            "\"A256CTR\", which is refused",
-            false,
-        ),
-        (
-            &ctr_cloud,
-            &vault,
-            always,
-            69,
-            "\"A256CTR\", which is refused",
-            false,
-        ),
+        (&of_cloud, &vault, "sources = [HUB]", 69, "is named as \"unwrap\" in [resources]", false),
+        (&of_cloud, &none, always, 69, "ttrpc status 13: the data hub did not unwrap", true),
+        (&of_kbs, &none, always, 69, "ttrpc status 13: the data hub did not unwrap", true),
+        (&forged, &vault, always, 65, "the HMAC of the encrypted layer does not hold", true),
+        (&broken, &vault, always, 69, "what the hub unwrapped are no usable options", true),
+        (&ctr_kbs, &vault, always, 69, "\"A256CTR\", which is refused", false),
+        (&ctr_cloud, &vault, always, 69, "\"A256CTR\", which is refused", false),
     ] {
         let (pulled, questions) = place.pull_by_hub(image, vault, resources);
         let refusal = pulled.refusal(code) + &pulled.reasons;
@@ -205,10 +131,7 @@ fn privileged_what_cocos_key_provider_closed_is_opened() {
             let file = descriptor["digest"].as_str().unwrap().replace(':', "/");
             let bytes = recorded_bytes(&format!("keyprovider/{layer}/layer.enc")).unwrap();
             fs::write(path.join("blobs").join(file), bytes).unwrap();
-            let expect = expect
-                .iter()
-                .find(|expect| expect["dir"] == **layer)
-                .unwrap();
+            let expect = expect.iter().find(|expect| expect["dir"] == **layer).unwrap();
             (descriptor, expect["diff_id"].as_str().unwrap().to_owned())
         });
         of_layers(&path, layers.collect()).unwrap();
@@ -236,10 +159,7 @@ fn privileged_what_cocos_key_provider_closed_is_opened() {
             match expected {
                 None => {
                     let how = pulled.unlocked();
-                    assert!(
-                        how.iter().all(|how| how.contains(BY_HUB) == is_by_hub),
-                        "{how:?}"
-                    );
+                    assert!(how.iter().all(|how| how.contains(BY_HUB) == is_by_hub), "{how:?}");
                     let file = fs::read(pulled.rootfs.join("hello.txt")).unwrap();
                     assert_eq!(file, b"hello from an encrypted layer\n");
                 }

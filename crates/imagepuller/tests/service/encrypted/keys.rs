@@ -21,10 +21,7 @@ fn privileged_every_kind_of_key_opens_what_skopeo_closed() {
         for (container, written) in [
             ("PKCS#8", written(key.pem().unwrap().as_bytes())),
             ("DER", written(&key.der().unwrap())),
-            (
-                "traditional",
-                written(key.traditional_pem().unwrap().as_bytes()),
-            ),
+            ("traditional", written(key.traditional_pem().unwrap().as_bytes())),
             (
                 "encrypted",
                 format!(
@@ -40,10 +37,7 @@ fn privileged_every_kind_of_key_opens_what_skopeo_closed() {
             assert_eq!(unlocked.len(), 3);
             for how in unlocked {
                 assert!(how.contains(algorithm), "{how}");
-                assert!(
-                    how.contains("key 1 of [decryption-keys] in the node's document"),
-                    "{how}"
-                );
+                assert!(how.contains("key 1 of [decryption-keys] in the node's document"), "{how}");
             }
         }
     }
@@ -83,44 +77,25 @@ fn privileged_keys_are_fetched_by_reference() {
     let document = place.document(&["kbs:///team/image-key/a".to_owned()]);
     let pulled = place.pull_with(&place.push(&for_key), &document, &vault);
     assert_eq!(pulled.files(), expected);
-    assert!(
-        pulled.unlocked()[0].contains("kbs:///team/image-key/a"),
-        "{:?}",
-        pulled.unlocked()
-    );
+    assert!(pulled.unlocked()[0].contains("kbs:///team/image-key/a"), "{:?}", pulled.unlocked());
 
     for version in [Version::One, Version::Two] {
-        let rewrap = Rewrap {
-            version,
-            ..Rewrap::new("kbs:///team/kek/b").unwrap()
-        };
+        let rewrap = Rewrap { version, ..Rewrap::new("kbs:///team/kek/b").unwrap() };
         let name = format!("packets-{version:?}");
-        let image = rewrap
-            .apply(&place.0.scratch, &name, &for_key, &key)
-            .unwrap();
+        let image = rewrap.apply(&place.0.scratch, &name, &for_key, &key).unwrap();
         let image = place.push(&image);
         let vault = Vault::new().with("team/kek/b", rewrap.key);
         let pulled = place.pull_with(&image, &place.document(&[]), &vault);
         assert_eq!(pulled.files(), expected, "{version:?}");
         let unlocked = pulled.unlocked();
-        assert!(
-            unlocked.iter().all(|how| how.contains("kbs:///team/kek/b")),
-            "{unlocked:?}"
-        );
+        assert!(unlocked.iter().all(|how| how.contains("kbs:///team/kek/b")), "{unlocked:?}");
 
         let nobody = place.pull(&image, &place.document(&[]), &[]).refusal(69);
-        assert!(
-            nobody.contains("is encrypted and there is no key for it"),
-            "{nobody}"
-        );
+        assert!(nobody.contains("is encrypted and there is no key for it"), "{nobody}");
         assert!(nobody.contains("kbs:///team/kek/b"), "{nobody}");
         // Another secret, whose length is nobody's business, and another key.
         for (other, word, kept) in [
-            (
-                &b"hunter2"[..],
-                "gave nothing usable",
-                "is no key of 32 bytes",
-            ),
+            (&b"hunter2"[..], "gave nothing usable", "is no key of 32 bytes"),
             (&[0; 32], "the key of that name does not open it", ""),
         ] {
             let vault = Vault::new().with("team/kek/b", other);
@@ -136,13 +111,9 @@ fn privileged_keys_are_fetched_by_reference() {
 
     // Without a tag, whoever pushes the manifest could change the wrapped key and learn it from the
     // answers.
-    let rewrap = Rewrap {
-        wrap_type: WrapType::A256Ctr,
-        ..Rewrap::new("kbs:///team/kek/b").unwrap()
-    };
-    let image = rewrap
-        .apply(&place.0.scratch, "packets-ctr", &for_key, &key)
-        .unwrap();
+    let rewrap =
+        Rewrap { wrap_type: WrapType::A256Ctr, ..Rewrap::new("kbs:///team/kek/b").unwrap() };
+    let image = rewrap.apply(&place.0.scratch, "packets-ctr", &for_key, &key).unwrap();
     let vault = Vault::new().with("team/kek/b", rewrap.key);
     let refused = place.pull_with(&place.push(&image), &place.document(&[]), &vault);
     let refusal = refused.refusal(69);
@@ -174,11 +145,7 @@ fn privileged_another_secret_in_the_place_of_a_key_stays_secret() {
         said.push(refusal.split_once("is encrypted").unwrap().1.to_owned());
     }
     let nothing = place.pull_with(&image, &document, &Vault::new());
-    assert!(
-        nothing.reasons.contains("does not have it"),
-        "{}",
-        nothing.reasons
-    );
+    assert!(nothing.reasons.contains("does not have it"), "{}", nothing.reasons);
     let refusal = nothing.refusal(69);
     said.push(refusal.split_once("is encrypted").unwrap().1.to_owned());
     let words = "kbs:///team/credential/a: the broker gave nothing usable to this guest";

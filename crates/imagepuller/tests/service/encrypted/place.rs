@@ -33,9 +33,7 @@ impl Place {
             .file("etc/secret", noise(200_000, 7))
             .file("etc/both", "lower")
             .hard_link("etc/link", "etc/secret");
-        let middle = Tar::default()
-            .file("etc/both", "middle")
-            .file("top", noise(3, 7));
+        let middle = Tar::default().file("etc/both", "middle").file("top", noise(3, 7));
         let upper = Tar::default()
             .file("etc/both", "upper")
             .file(".wh.top", "")
@@ -45,9 +43,7 @@ impl Place {
             (middle.bytes(), Compression::Zstd),
             (upper.bytes(), Compression::Gzip),
         ];
-        Self(Site::with(|path| {
-            layout::of_archives(path, layers).unwrap()
-        }))
+        Self(Site::with(|path| layout::of_archives(path, layers).unwrap()))
     }
 
     pub fn key(&self, name: &str, kind: KeyKind) -> Key {
@@ -63,14 +59,8 @@ impl Place {
         let name = image.path.file_name().unwrap().to_str().unwrap();
         let repository = format!("team/{}", name.to_ascii_lowercase());
         let registry = &self.0.registry;
-        registry
-            .push(&self.0.scratch, &image.path, &repository)
-            .unwrap();
-        format!(
-            "localhost:{}/{repository}@{}",
-            registry.port(),
-            image.manifest
-        )
+        registry.push(&self.0.scratch, &image.path, &repository).unwrap();
+        format!("localhost:{}/{repository}@{}", registry.port(), image.manifest)
     }
 
     /// The document that lets a pull in, with these decryption keys as they are written in it.
@@ -141,9 +131,8 @@ impl Pulled {
     /// How each layer was unlocked, in the order of the events.
     pub fn unlocked(&self) -> Vec<String> {
         let events = String::from_utf8_lossy(&self.output.stdout);
-        let events = events
-            .lines()
-            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let events =
+            events.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
         events
             .filter(|event| event["event"] == "unlocked")
             .map(|event| event["how"].as_str().unwrap().to_owned())
@@ -154,10 +143,7 @@ impl Pulled {
     pub fn refusal(&self, code: i32) -> String {
         let message = String::from_utf8_lossy(&self.output.stderr).into_owned();
         assert_eq!(self.output.status.code(), Some(code), "{message}");
-        assert!(
-            !self.rootfs.parent().unwrap().exists(),
-            "something was left: {message}"
-        );
+        assert!(!self.rootfs.parent().unwrap().exists(), "something was left: {message}");
         let last = message.lines().last().unwrap_or_default().to_owned();
         assert!(!last.is_empty());
         last

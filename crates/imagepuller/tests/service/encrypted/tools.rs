@@ -52,17 +52,9 @@ fn privileged_skopeo_may_compress_while_it_encrypts() {
     let place = Place::start();
     let scratch = &place.0.scratch;
     // Docker's archives know no zstd.
-    let tar = Tar::default()
-        .directory("etc")
-        .file("etc/secret", "s".repeat(70_000));
-    let upper = Tar::default()
-        .file("etc/.wh.nothing", "")
-        .symlink("name", "etc");
-    let layers = [
-        tar,
-        upper,
-        Tar::default().file("a", "x").file("b", "y").directory("c"),
-    ];
+    let tar = Tar::default().directory("etc").file("etc/secret", "s".repeat(70_000));
+    let upper = Tar::default().file("etc/.wh.nothing", "").symlink("name", "etc");
+    let layers = [tar, upper, Tar::default().file("a", "x").file("b", "y").directory("c")];
     let layers = layers.map(|layer| (layer.bytes(), Compression::Gzip));
     let layout = layout::of_archives(&scratch.path().join("gzip"), layers.into()).unwrap();
     let image = place.push(&Encrypted::open(layout.path.clone()).unwrap());
@@ -79,11 +71,7 @@ fn privileged_skopeo_may_compress_while_it_encrypts() {
         ("from-archive", &archive, &[][..]),
         ("from-uncompressed", &unpacked, &[]),
         ("from-gzip", &plain, &["--dest-compress-format", "zstd"]),
-        (
-            "zstd-from-tar",
-            &unpacked,
-            &["--dest-compress-format", "zstd"],
-        ),
+        ("zstd-from-tar", &unpacked, &["--dest-compress-format", "zstd"]),
     ] {
         let target = at(scratch, "oci", name);
         let key = ["--encryption-key", &recipient, source, &target];
@@ -114,14 +102,7 @@ fn buildah(scratch: &Scratch, content: &Path, key: &Key, to: &str) {
     call(&["add", &container, content.to_str().unwrap(), "/etc/secret"]);
     call(&["commit", "--quiet", &container, "image"]);
     let recipient = format!("jwe:{}", key.public().display());
-    call(&[
-        "push",
-        "--quiet",
-        "--encryption-key",
-        &recipient,
-        "image",
-        to,
-    ]);
+    call(&["push", "--quiet", "--encryption-key", &recipient, "image", to]);
 }
 
 #[test]
@@ -134,12 +115,7 @@ fn privileged_what_buildah_pushes_encrypted_is_pulled() {
         let key = place.key(&name, kind);
         let content = scratch.path().join("content");
         std::fs::write(&content, &name).unwrap();
-        buildah(
-            scratch,
-            &content,
-            &key,
-            &format!("{}:app", at(scratch, "oci", &name)),
-        );
+        buildah(scratch, &content, &key, &format!("{}:app", at(scratch, "oci", &name)));
         let encrypted = Encrypted::open(scratch.path().join(&name)).unwrap();
         let document = place.document(&[written(key.pem().unwrap().as_bytes())]);
         let pulled = place.pull(&place.push(&encrypted), &document, &[]);

@@ -73,14 +73,8 @@ pub fn write(directory: &Path, layers: &[Layer], with_sha512: bool) -> String {
         "rootfs": {"type": "layers", "diff_ids": diff_ids},
     });
     let config = config.to_string();
-    let config = store(
-        "application/vnd.oci.image.config.v1+json",
-        config.as_bytes(),
-    );
-    let layers: Vec<_> = layers
-        .iter()
-        .map(|layer| store(layer.media_type, &layer.blob))
-        .collect();
+    let config = store("application/vnd.oci.image.config.v1+json", config.as_bytes());
+    let layers: Vec<_> = layers.iter().map(|layer| store(layer.media_type, &layer.blob)).collect();
     let media_type = "application/vnd.oci.image.manifest.v1+json";
     let manifest =
         json!({"schemaVersion": 2, "mediaType": media_type, "config": config, "layers": layers});

@@ -14,8 +14,7 @@ pub struct KnownDifferences {
 pub fn all_with(special: &[KnownDifferences]) -> BTreeSet<String> {
     let all = KNOWN.iter().chain(special);
     let all = all.flat_map(|known| known.differences);
-    all.map(|(path, property, ours, theirs)| shown(path, property, ours, theirs))
-        .collect()
+    all.map(|(path, property, ours, theirs)| shown(path, property, ours, theirs)).collect()
 }
 
 pub fn shown(path: &str, property: &str, ours: &str, theirs: &str) -> String {
@@ -79,12 +78,7 @@ const KNOWN: &[KnownDifferences] = &[
 pub const MOUNTED: &[KnownDifferences] = &[KnownDifferences {
     because: "overlayfs lists whiteouts in a directory that only one layer has; with containerd \
     too",
-    differences: &[(
-        "over/nowhere/never-there",
-        "kind",
-        "listed but not there",
-        "-",
-    )],
+    differences: &[("over/nowhere/never-there", "kind", "listed but not there", "-")],
 }];
 
 /// Only in a directory, without a mount.

@@ -52,31 +52,16 @@ pub const PACKERS: [Packer; 6] = [
     Packer {
         name: "gnu-tar-sparse-0.1",
         program: "tar",
-        arguments: &[
-            "--format=posix",
-            "--sparse",
-            "--sparse-version=0.1",
-            "--xattrs",
-        ],
+        arguments: &["--format=posix", "--sparse", "--sparse-version=0.1", "--xattrs"],
         for_umoci: None,
     },
     Packer {
         name: "gnu-tar-sparse-1.0",
         program: "tar",
-        arguments: &[
-            "--format=posix",
-            "--sparse",
-            "--sparse-version=1.0",
-            "--xattrs",
-        ],
+        arguments: &["--format=posix", "--sparse", "--sparse-version=1.0", "--xattrs"],
         for_umoci: None,
     },
-    Packer {
-        name: "bsdtar",
-        program: "bsdtar",
-        arguments: &["--format=pax"],
-        for_umoci: None,
-    },
+    Packer { name: "bsdtar", program: "bsdtar", arguments: &["--format=pax"], for_umoci: None },
 ];
 
 impl Packer {
@@ -117,11 +102,7 @@ fn make_tree(root: &Path) {
     fs::write(root.join("acl"), "x").unwrap();
     set_xattr(&root.join("acl"), b"system.posix_acl_access", ACCESS_ACL);
     fs::create_dir(root.join("acl-directory")).unwrap();
-    set_xattr(
-        &root.join("acl-directory"),
-        b"system.posix_acl_default",
-        DEFAULT_ACL,
-    );
+    set_xattr(&root.join("acl-directory"), b"system.posix_acl_default", DEFAULT_ACL);
     fs::write(root.join("user"), "x").unwrap();
     set_xattr(&root.join("user"), b"user.text", b"a\0b");
     fs::write(root.join("caf\u{e9}"), "x").unwrap();
@@ -141,19 +122,14 @@ fn make_tree(root: &Path) {
     .unwrap();
     write_holes(root);
     // The root's own at the end, for the others change it.
-    let names = fs::read_dir(root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let names = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     let below = root.join("directory/linked");
     for path in names.chain([below, root.join("directory"), root.to_owned()]) {
         let time = Timespec {
             tv_sec: 1_650_000_000 + i64::try_from(path.as_os_str().len()).unwrap(),
             tv_nsec: 123_456_789,
         };
-        let times = Timestamps {
-            last_access: time,
-            last_modification: time,
-        };
+        let times = Timestamps { last_access: time, last_modification: time };
         rustix::fs::utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
     }
 }

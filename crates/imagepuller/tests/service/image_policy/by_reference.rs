@@ -34,10 +34,8 @@ fn privileged_policy_and_keys_of_the_broker_are_those_of_the_boot() {
         .with("default/policy/other-secret", by_key("policy/images"))
         .with("default/policy/refused", by_key("key/team"))
         .with("default/key/team", &team);
-    let refused = Policy {
-        refused: vec!["default/policy/refused".to_owned()],
-        ..Policy::default()
-    };
+    let refused =
+        Policy { refused: vec!["default/policy/refused".to_owned()], ..Policy::default() };
     let kbs = Kbs::start(vault, refused, None).unwrap();
     place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
     // Nothing says whether there is such a thing, or what it is.
@@ -57,9 +55,7 @@ fn privileged_policy_and_keys_of_the_broker_are_those_of_the_boot() {
     let asked = kbs.requests().len();
     let unsigned = place.push("team/unsigned:1", "unsigned");
     let unsigned = format!("{}@{unsigned}", place.name("team/unsigned"));
-    place
-        .puller
-        .refuse(&unsigned, 65, &["no signature was found"]);
+    place.puller.refuse(&unsigned, 65, &["no signature was found"]);
     assert_eq!(kbs.requests().len(), asked, "it was asked once");
 
     drop(kbs);
@@ -68,9 +64,7 @@ fn privileged_policy_and_keys_of_the_broker_are_those_of_the_boot() {
     // Another service knows nothing of what this one was told.
     place.puller.kill();
     place.puller.restart();
-    place
-        .puller
-        .refuse(&image, 69, &["kbs:///default/policy/images"]);
+    place.puller.refuse(&image, 69, &["kbs:///default/policy/images"]);
 }
 
 /// Two brokers, of two owners: the host may block one, and must not mix what they say.
@@ -83,10 +77,8 @@ fn privileged_what_was_told_before_binds_the_pull_to_who_told_it() {
         let key = format!("kbs:///default/key/{key}");
         signed_by(&key, "matchRepository")
     };
-    let policy = policy(&[
-        (&place.name("team/app"), by("app")),
-        (&place.name("team/next"), by("next")),
-    ]);
+    let policy =
+        policy(&[(&place.name("team/app"), by("app")), (&place.name("team/next"), by("next"))]);
     let key = std::fs::read(place.team.public()).unwrap();
     let first = Vault::new()
         .with("default/policy/images", policy.to_string())
@@ -145,10 +137,7 @@ fn privileged_what_the_owner_changes_holds_from_the_next_boot() {
     place.puller.pull(&next, "another-image");
     place.puller.kill();
     place.puller.restart();
-    let words = [
-        "by kbs:///default/key/other",
-        "no signature that was found is by that key",
-    ];
+    let words = ["by kbs:///default/key/other", "no signature that was found is by that key"];
     place.puller.refuse(&image, 65, &words);
     place.puller.refuse(&next, 65, &words);
 

@@ -16,10 +16,7 @@ fn privileged_what_was_verified_once_is_verified_again_without_a_registry() {
     let name = place.name("team/app");
     // It is there before anybody asks for a signature.
     place.puller.pull(&image, "without-policy");
-    let by_team = policy(&[(
-        &place.name("team"),
-        signed_by("team.pub", "matchRepository"),
-    )]);
+    let by_team = policy(&[(&place.name("team"), signed_by("team.pub", "matchRepository"))]);
     place.policy(&by_team, "");
     place.puller.refuse(&image, 65, &["no signature was found"]);
     place.sign(&place.team, &digest, &name, "team/app");
@@ -58,24 +55,15 @@ fn privileged_what_was_verified_once_is_verified_again_without_a_registry() {
     measured(&reject, "");
     place.puller.refuse(&image, 65, &["the default rejects it"]);
     measured(&by_team, &format!("refuse = [\"{digest}\"]\n"));
-    place
-        .puller
-        .refuse(&image, 65, &["refuse of [image-policy]"]);
+    place.puller.refuse(&image, 65, &["refuse of [image-policy]"]);
     measured(&by_team, "signed-not-before = 2026-01-01T00:00:00Z\n");
     place.puller.refuse(&image, 69, &["cannot reach localhost"]);
     // Under a name that nobody signed.
     let renamed = image.replace("team/app@", "team/other@");
     measured(&by_team, "");
-    place
-        .puller
-        .refuse(&renamed, 69, &["cannot reach localhost"]);
-    measured(
-        &json!({"default": [signed_by("team.pub", "matchExact")]}),
-        "",
-    );
-    place
-        .puller
-        .refuse(&image, 69, &[&format!("cannot reach localhost:{port}")]);
+    place.puller.refuse(&renamed, 69, &["cannot reach localhost"]);
+    measured(&json!({"default": [signed_by("team.pub", "matchExact")]}), "");
+    place.puller.refuse(&image, 69, &[&format!("cannot reach localhost:{port}")]);
     measured(&by_team, "");
     place.puller.pull(&image, "last");
 }
@@ -96,16 +84,11 @@ fn privileged_kept_signatures_are_not_believed() {
     };
     let kept = images.join(name).join("signatures");
     let right = fs::read(&kept).unwrap();
-    let changed = String::from_utf8(right.clone())
-        .unwrap()
-        .replace("team/app", "team/apq");
+    let changed = String::from_utf8(right.clone()).unwrap().replace("team/app", "team/apq");
     for damaged in [&b""[..], &right[1..], changed.as_bytes(), &[b'x'; 2 << 20]] {
         fs::write(&kept, damaged).unwrap();
         place.puller.pull(&image, "damaged");
-        assert!(
-            fs::read(&kept).unwrap().starts_with(&right),
-            "they were kept again"
-        );
+        assert!(fs::read(&kept).unwrap().starts_with(&right), "they were kept again");
         let rootfs = place.puller.rootfs("damaged");
         rustix::mount::unmount(rootfs, rustix::mount::UnmountFlags::DETACH).unwrap();
     }

@@ -35,11 +35,7 @@ fn privileged_the_policy_of_a_measured_hub_judges_pulls() {
     let place = place.with_hub(&format!("[image]\nimage_security_policy = '''{text}'''\n"));
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
     let name = place.name("team/app");
-    place.puller.refuse(
-        &image,
-        65,
-        &["the default asks for", "no signature was found"],
-    );
+    place.puller.refuse(&image, 65, &["the default asks for", "no signature was found"]);
     place.sign(&place.other, &digest, &name, "team/app");
     place.puller.refuse(&image, 65, &["is by that key"]);
     place.sign(&place.team, &digest, &place.name("team/old"), "team/app");
@@ -92,10 +88,8 @@ fn privileged_a_key_may_be_a_sealed_secret() {
         .with("owner/key/envelope", [5; 32])
         .with("default/key/team", &team);
     let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
-    let resources = format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
-        kbs.base()
-    );
+    let resources =
+        format!("[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n", kbs.base());
     place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
     let by = |key: &str| json!({"default": [signed_by(key, "matchRepository")]});
     let vaulted = sealing.vault("kbs:///default/key/team");

@@ -92,9 +92,6 @@ fn privileged_an_outer_index_leads_past_no_inner_one() {
     pull(&inner, "signed");
     pull(&outer, "around");
     puller.refuse(&image(&manifest), 65, &["no signature was found"]);
-    measured(
-        &json!({"default": [signed_by("team.pub", "matchExact")]}),
-        "",
-    );
+    measured(&json!({"default": [signed_by("team.pub", "matchExact")]}), "");
     puller.refuse(&image(&outer), 65, &["is for"]);
 }

@@ -53,11 +53,7 @@ impl Stage {
     ) -> Self {
         let authority = Authority::new("mirrors").unwrap();
         let identity = authority.sign(&["localhost"]).unwrap();
-        let tls = Tls {
-            identity: &identity,
-            name: "localhost",
-            http: Http::One,
-        };
+        let tls = Tls { identity: &identity, name: "localhost", http: Http::One };
         // The name that is signed has the port, so that comes first.
         let reserved = Port::reserve().unwrap();
         let port = reserved.number();
@@ -79,12 +75,7 @@ impl Stage {
         let measured = document(&by_team, &format!("allow-tags = [\"localhost:{port}\"]\n"));
         puller.measure(&measured);
         std::fs::copy(key, puller.document().with_file_name("team.pub")).unwrap();
-        Self {
-            registry,
-            mirror,
-            puller,
-            digest: digest.to_owned(),
-        }
+        Self { registry, mirror, puller, digest: digest.to_owned() }
     }
 
     fn name(&self) -> String {
@@ -119,9 +110,7 @@ fn privileged_a_mirror_serves_signatures_and_makes_nothing_better() {
         paths.filter(|path| path.contains(start)).count()
     };
 
-    let good = stage(&|_| plain.clone(), &|port| {
-        (signed(port, &key), Script::new())
-    });
+    let good = stage(&|_| plain.clone(), &|port| (signed(port, &key), Script::new()));
     good.puller.pull(&good.image(), "good");
     assert_eq!(good.registry.requests().len(), 0, "the mirror was enough");
 
@@ -141,26 +130,17 @@ fn privileged_a_mirror_serves_signatures_and_makes_nothing_better() {
         });
         made.puller.pull(&made.image(), "pulled");
         assert!(asked(&made, ".sig") > 0, "{case}");
-        assert_eq!(
-            asked(&made, "/blobs/sha256:"),
-            1,
-            "{case}: the payload alone"
-        );
+        assert_eq!(asked(&made, "/blobs/sha256:"), 1, "{case}: the payload alone");
     }
-    let nowhere = stage(&|_| plain.clone(), &|port| {
-        (signed(port, &other), Script::new())
-    });
+    let nowhere = stage(&|_| plain.clone(), &|port| (signed(port, &other), Script::new()));
     let words = ["the image policy refuses", "is by"];
     nowhere.puller.refuse(&nowhere.image(), 65, &words);
 
     // Under the tag it has an image of its own.
     let (of_mirror, _) = content("a lie");
-    let liar = stage(&|port| signed(port, &key), &|_| {
-        (of_mirror.clone(), Script::new())
-    });
+    let liar = stage(&|port| signed(port, &key), &|_| (of_mirror.clone(), Script::new()));
     let words = ["no signature was found", "@sha256:...: "];
-    liar.puller
-        .refuse(&format!("{}:1", liar.name()), 65, &words);
+    liar.puller.refuse(&format!("{}:1", liar.name()), 65, &words);
     let layers = liar.mirror.requests();
     let layers = layers.iter().filter(|it| matches!(it.what, What::Layer(_)));
     assert_eq!(layers.count(), 0, "nothing of it was fetched");
@@ -202,23 +182,14 @@ fn privileged_signatures_of_several_places_are_one_verdict_and_not_one_number() 
         made
     };
     let none = stage(None, None, 200);
-    let words = [
-        "is by that key",
-        "; only 128 of 200 signatures were looked at",
-    ];
+    let words = ["is by that key", "; only 128 of 200 signatures were looked at"];
     none.puller.refuse(&none.image(), 65, &words);
     let half = stage(None, Some(&key), 200);
-    let words = [
-        "by tester.pub",
-        "; only 128 of 200 signatures were looked at",
-    ];
+    let words = ["by tester.pub", "; only 128 of 200 signatures were looked at"];
     half.puller.refuse(&half.image(), 65, &words);
     // What has none says nothing, also where something of another one was held back.
     let one = stage(None, Some(&key), 0);
-    let words = [
-        "by tester.pub",
-        "; only 128 of 301 signatures were looked at",
-    ];
+    let words = ["by tester.pub", "; only 128 of 301 signatures were looked at"];
     one.puller.refuse(&one.image(), 65, &words);
     let half_each = stage(Some(&key), Some(&tester), 200);
     half_each.puller.pull(&half_each.image(), "half-each");
@@ -255,10 +226,7 @@ fn privileged_a_signature_costs_few_requests() {
     );
     stage.puller.pull(&stage.image(), "signed");
     let requests = stage.mirror.requests();
-    let paths: Vec<&str> = requests
-        .iter()
-        .map(|request| request.path.as_str())
-        .collect();
+    let paths: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();
     let is_of_signature =
         |path: &&&str| path.contains("/referrers/") || path.contains("/manifests/sha256-");
     let of_signature = paths.iter().filter(is_of_signature).count();
@@ -268,12 +236,6 @@ fn privileged_a_signature_costs_few_requests() {
     let blobs = paths.iter().filter(|path| path.contains("/blobs/"));
     assert_eq!(blobs.count(), 3, "configuration, layer, payload: {paths:?}");
     let last = paths.last().unwrap();
-    let layer = requests
-        .iter()
-        .find(|request| matches!(request.what, What::Layer(_)));
-    assert_eq!(
-        layer.unwrap().path,
-        *last,
-        "the layer comes last: {paths:?}"
-    );
+    let layer = requests.iter().find(|request| matches!(request.what, What::Layer(_)));
+    assert_eq!(layer.unwrap().path, *last, "the layer comes last: {paths:?}");
 }

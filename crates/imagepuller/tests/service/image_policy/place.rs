@@ -30,12 +30,7 @@ impl Place {
         let other = Key::generate(&site.scratch, "other", KeyKind::P384).unwrap();
         let document = site.document("localhost");
         let puller = Puller::start(&site.scratch, Some(&document));
-        let place = Self {
-            site,
-            team,
-            other,
-            puller,
-        };
+        let place = Self { site, team, other, puller };
         for key in [&place.team, &place.other] {
             let name = key.public().file_name().unwrap();
             fs::copy(key.public(), place.measured_file(name.to_str().unwrap())).unwrap();

@@ -14,37 +14,26 @@ use super::place::{document, signed_by};
 use crate::support::{Puller, misbehaving};
 
 /// The recordings of the room that judges.
-pub const RECORDED: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/../image-policy/tests/data/signatures"
-);
+pub const RECORDED: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../image-policy/tests/data/signatures");
 
 fn rows(path: PathBuf) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// What the registry had in one repository.
 pub fn repository(name: &str) -> Content {
     let recorded = PathBuf::from(RECORDED);
-    let images = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/data/signed-images.jsonl"
-    );
+    let images = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/signed-images.jsonl");
     let mut content = Content::default();
     for row in [rows(recorded.join("blobs.jsonl")), rows(images.into())].concat() {
         let bytes = match row["text"].as_str() {
             Some(text) => text.as_bytes().to_vec(),
-            None => BASE64_STANDARD
-                .decode(row["base64"].as_str().unwrap())
-                .unwrap(),
+            None => BASE64_STANDARD.decode(row["base64"].as_str().unwrap()).unwrap(),
         };
         let json: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let media_type = json["mediaType"]
-            .as_str()
-            .unwrap_or("application/octet-stream");
+        let media_type = json["mediaType"].as_str().unwrap_or("application/octet-stream");
         let digest = content.add(What::Unknown, media_type, bytes);
         assert_eq!(digest, row["digest"].as_str().unwrap());
     }
@@ -77,21 +66,11 @@ fn privileged_what_real_programs_signed_runs_and_nothing_else() {
         ("team/skopeo-p256", format!("@{ONE}"), &skopeo, ""),
         ("team/skopeo-p256", ":1.0".to_owned(), &skopeo, ""),
         ("team/skopeo-moved", format!("@{ONE}"), &skopeo, "is for"),
-        (
-            "team/cosign3-bundle",
-            format!("@{ONE}"),
-            &cosign,
-            "names no image",
-        ),
+        ("team/cosign3-bundle", format!("@{ONE}"), &cosign, "names no image"),
         ("team/cosign3-bundle", format!("@{ONE}"), &bundle, ""),
         ("team/index-cosign2-index", ":1.0".to_owned(), &cosign, ""),
         ("team/index-cosign2-amd64", ":1.0".to_owned(), &cosign, ""),
-        (
-            "team/index-unsigned",
-            ":1.0".to_owned(),
-            &cosign,
-            "no signature was found",
-        ),
+        ("team/index-unsigned", ":1.0".to_owned(), &cosign, "no signature was found"),
     ];
     for (number, (name, which, policy, refused)) in cases.into_iter().enumerate() {
         let (registry, entry) = misbehaving(repository(name), Script::new());

@@ -14,10 +14,7 @@ fn privileged_a_scope_that_no_image_can_have_lets_nothing_run() {
     let with = |scopes: &[String]| {
         let reject = |scope: &String| (scope.clone(), json!([{"type": "reject"}]));
         let scopes: serde_json::Map<_, _> = scopes.iter().map(reject).collect();
-        place.policy(
-            &json!({"default": accept(), "transports": {"docker": scopes}}),
-            "",
-        );
+        place.policy(&json!({"default": accept(), "transports": {"docker": scopes}}), "");
     };
     with(&[]);
     place.puller.pull(&image, "open");
@@ -53,52 +50,22 @@ fn privileged_the_log_names_scopes_that_accept_anything() {
     let said = |words: &str| {
         let log = place.puller.log();
         let lines = log.lines().filter(|line| line.contains(words));
-        lines
-            .filter(|line| line.contains("accepts anything"))
-            .count()
+        lines.filter(|line| line.contains("accepts anything")).count()
     };
     let (of_policy, of_pull) = ("transports.docker.", "decides for");
     place.policy(&accepting(&team), "");
     place.puller.pull(&image, "first");
     place.puller.pull(&image, "second");
-    assert_eq!(
-        (said(of_policy), said(of_pull)),
-        (1, 2),
-        "{}",
-        place.puller.log()
-    );
-    assert_eq!(
-        said(&format!("decides for {image}")),
-        2,
-        "{}",
-        place.puller.log()
-    );
+    assert_eq!((said(of_policy), said(of_pull)), (1, 2), "{}", place.puller.log());
+    assert_eq!(said(&format!("decides for {image}")), 2, "{}", place.puller.log());
     // Each policy anew, and what has nothing of the kind not at all.
     place.policy(&accepting(&place.host()), "");
     place.puller.pull(&image, "host");
-    assert_eq!(
-        (said(of_policy), said(of_pull)),
-        (2, 3),
-        "{}",
-        place.puller.log()
-    );
+    assert_eq!((said(of_policy), said(of_pull)), (2, 3), "{}", place.puller.log());
     place.policy(&accepting(&image), "");
     place.puller.pull(&image, "digest");
-    assert_eq!(
-        (said(of_policy), said(of_pull)),
-        (2, 3),
-        "{}",
-        place.puller.log()
-    );
-    place.policy(
-        &json!({"default": [{"type": "insecureAcceptAnything"}]}),
-        "",
-    );
+    assert_eq!((said(of_policy), said(of_pull)), (2, 3), "{}", place.puller.log());
+    place.policy(&json!({"default": [{"type": "insecureAcceptAnything"}]}), "");
     place.puller.pull(&image, "default");
-    assert_eq!(
-        (said("default (line"), said(of_pull)),
-        (1, 4),
-        "{}",
-        place.puller.log()
-    );
+    assert_eq!((said("default (line"), said(of_pull)), (1, 4), "{}", place.puller.log());
 }

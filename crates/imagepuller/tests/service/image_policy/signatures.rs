@@ -16,10 +16,7 @@ fn privileged_an_image_runs_by_the_signature_that_its_owner_asks_for() {
     let place = Place::start();
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
     let name = place.name("team/app");
-    let by_team = policy(&[(
-        &place.name("team"),
-        signed_by("team.pub", "matchRepository"),
-    )]);
+    let by_team = policy(&[(&place.name("team"), signed_by("team.pub", "matchRepository"))]);
     place.policy(&by_team, "");
     let scope = format!("scope \"{}\"", place.name("team"));
     let refuse = |words: &[&str]| {
@@ -69,10 +66,7 @@ fn privileged_a_refusal_says_how_many_signatures_were_looked_at() {
     let place = Place::start();
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
     let name = place.name("team/app");
-    place.policy(
-        &json!({"default": [signed_by("team.pub", "matchRepository")]}),
-        "",
-    );
+    place.policy(&json!({"default": [signed_by("team.pub", "matchRepository")]}), "");
     let other = SimpleSignature::new(&place.other, &digest, &name).unwrap();
     let changed = |number: usize| SimpleSignature {
         payload: [&other.payload[..], number.to_string().as_bytes()].concat(),
@@ -80,10 +74,7 @@ fn privileged_a_refusal_says_how_many_signatures_were_looked_at() {
     };
     let mut many: Vec<_> = (0..300).map(changed).collect();
     place.put(&many, &digest, "team/app");
-    let words = [
-        "is by that key",
-        "; only 128 of 300 signatures were looked at",
-    ];
+    let words = ["is by that key", "; only 128 of 300 signatures were looked at"];
     place.puller.refuse(&image, 65, &words);
     // Who signs again appends.
     many.push(SimpleSignature::new(&place.team, &digest, &name).unwrap());
@@ -116,14 +107,9 @@ fn privileged_several_requirements_must_hold_and_any_key_of_one() {
     place.puller.pull(&image, "both");
 
     let refused = format!("refuse = [\"{digest}\"]\n");
-    for policy in [
-        &both,
-        &json!({"default": [{"type": "insecureAcceptAnything"}]}),
-    ] {
+    for policy in [&both, &json!({"default": [{"type": "insecureAcceptAnything"}]})] {
         place.policy(policy, &refused);
-        place
-            .puller
-            .refuse(&image, 65, &["refuse of [image-policy]", &digest]);
+        place.puller.refuse(&image, 65, &["refuse of [image-policy]", &digest]);
     }
 }
 
@@ -149,22 +135,13 @@ fn privileged_where_policy_and_keys_are() {
     let words = ["absent.pub is not in ", "[data] of the initdata"];
     place.puller.refuse(&image, 65, &words);
     place.policy(&by("measured.toml"), "");
-    place
-        .puller
-        .refuse(&image, 65, &["measured.toml is no PEM"]);
+    place.puller.refuse(&image, 65, &["measured.toml is no PEM"]);
 
     let file = "[image-policy]\nfile = \"policy.json\"\n";
     place.measured(file);
-    let words = [
-        "[image-policy] file = \"policy.json\"",
-        "the file is not in ",
-    ];
+    let words = ["[image-policy] file = \"policy.json\"", "the file is not in "];
     place.puller.refuse(&image, 65, &words);
-    fs::write(
-        place.measured_file("policy.json"),
-        by("team.pub").to_string(),
-    )
-    .unwrap();
+    fs::write(place.measured_file("policy.json"), by("team.pub").to_string()).unwrap();
     place.puller.pull(&image, "file");
     fs::write(place.measured_file("policy.json"), r#"{"default": []}"#).unwrap();
     let words = ["file = \"policy.json\"", "has no requirement"];
@@ -175,17 +152,13 @@ fn privileged_where_policy_and_keys_are() {
     place.policy(&inline, "dialect = \"coco\"\n");
     place.puller.pull(&image, "coco");
     place.policy(&inline, "");
-    place
-        .puller
-        .refuse(&image, 65, &["[image-policy] text", "keyData"]);
+    place.puller.refuse(&image, 65, &["[image-policy] text", "keyData"]);
 
     // The host has no say in it.
     let of_host = place.site.document("localhost");
     let accept = json!({"default": [{"type": "insecureAcceptAnything"}]});
     place.measured("");
-    place
-        .puller
-        .configure(&format!("{}{of_host}", document(&accept, "")));
+    place.puller.configure(&format!("{}{of_host}", document(&accept, "")));
     place.puller.refuse(&image, 65, &["image-policy"]);
     place.puller.configure(&of_host);
     place.puller.pull(&image, "without");
@@ -218,10 +191,7 @@ fn privileged_an_index_is_signed_for_its_manifests() {
     fs::write(directory.join("index.json"), list.to_string()).unwrap();
     place.push_layout(&place.site.layout, "team/app:index");
     let image = format!("{name}@{index}");
-    let by_team = policy(&[(
-        &place.name("team"),
-        signed_by("team.pub", "matchRepository"),
-    )]);
+    let by_team = policy(&[(&place.name("team"), signed_by("team.pub", "matchRepository"))]);
     place.policy(&by_team, "");
     let pull = |bundle: &str| {
         let output = place.puller.request(&image, bundle);
@@ -243,9 +213,7 @@ fn privileged_an_index_is_signed_for_its_manifests() {
     place.puller.forget_documents();
     pull("by-manifest");
     place.policy(&by_team, &format!("refuse = [\"{manifest}\"]\n"));
-    place
-        .puller
-        .refuse(&image, 65, &["refuse of [image-policy]", &manifest]);
+    place.puller.refuse(&image, 65, &["refuse of [image-policy]", &manifest]);
 }
 
 /// Judged before a key is unwrapped: no broker is asked for an image that must not run.
@@ -255,35 +223,18 @@ fn privileged_an_encrypted_image_is_judged_before_its_keys_are_unwrapped() {
     let place = Place::start();
     let scratch = &place.site.scratch;
     let key = Key::generate(scratch, "layers", KeyKind::P256).unwrap();
-    let encrypted = encrypt(
-        scratch,
-        "closed",
-        &place.site.layout.path,
-        &[&key],
-        Which::All,
-    );
+    let encrypted = encrypt(scratch, "closed", &place.site.layout.path, &[&key], Which::All);
     let encrypted = encrypted.unwrap();
     let registry = &place.site.registry;
-    registry
-        .push(scratch, &encrypted.path, "team/closed")
-        .unwrap();
+    registry.push(scratch, &encrypted.path, "team/closed").unwrap();
     let image = format!("{}@{}", place.name("team/closed"), encrypted.manifest);
     let by_team = json!({"default": [signed_by("team.pub", "matchRepository")]});
     place.policy(&by_team, "");
     place.puller.refuse(&image, 65, &["no signature was found"]);
-    place.sign(
-        &place.team,
-        &encrypted.manifest,
-        &place.name("team/closed"),
-        "team/closed",
-    );
-    place
-        .puller
-        .refuse(&image, 69, &["is encrypted and there is no key"]);
+    place.sign(&place.team, &encrypted.manifest, &place.name("team/closed"), "team/closed");
+    place.puller.refuse(&image, 69, &["is encrypted and there is no key"]);
     let item = BASE64_STANDARD.encode(key.pem().unwrap());
     let document = place.site.document("localhost");
-    place.puller.configure(&format!(
-        "{document}[decryption-keys]\nkeys = [\"{item}\"]\n"
-    ));
+    place.puller.configure(&format!("{document}[decryption-keys]\nkeys = [\"{item}\"]\n"));
     place.puller.pull(&image, "open");
 }

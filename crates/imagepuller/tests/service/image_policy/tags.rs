@@ -19,49 +19,32 @@ fn privileged_a_tag_is_resolved_where_the_owner_allows_it() {
     let name = place.name("team/app");
     let (tag, first) = (format!("{name}:1"), place.site.layout.manifest.clone());
     let by_team = policy(&[
-        (
-            &place.name("team"),
-            signed_by("team.pub", "matchRepository"),
-        ),
-        (
-            &place.name("open"),
-            json!({"type": "insecureAcceptAnything"}),
-        ),
+        (&place.name("team"), signed_by("team.pub", "matchRepository")),
+        (&place.name("open"), json!({"type": "insecureAcceptAnything"})),
     ]);
     place.sign(&place.team, &first, &name, "team/app");
     let no_digest = ["no digest", "the image policy"];
     place.policy(&by_team, "");
-    place
-        .puller
-        .refuse(&tag, 65, &[&no_digest[..], &["allow-tags"]].concat());
-    place.policy(
-        &by_team,
-        &format!("allow-tags = [\"{}\"]\n", place.name("other")),
-    );
+    place.puller.refuse(&tag, 65, &[&no_digest[..], &["allow-tags"]].concat());
+    place.policy(&by_team, &format!("allow-tags = [\"{}\"]\n", place.name("other")));
     place.puller.refuse(&tag, 65, &no_digest);
     let allowed = format!("allow-tags = [\"{}\"]\n", place.host());
     place.policy(&by_team, &allowed);
     assert_eq!(pull(&place, &tag, "tag"), first);
     // Where nothing is signed, nothing says which content is right.
     let open = format!("{}:1", place.name("open/app"));
-    place
-        .puller
-        .refuse(&open, 65, &["is not resolved", "insecureAcceptAnything"]);
+    place.puller.refuse(&open, 65, &["is not resolved", "insecureAcceptAnything"]);
 
     // The tag moves: to what nobody signed, then to what the team signed.
     let second = place.push("team/app:1", "second");
-    place
-        .puller
-        .refuse(&tag, 65, &["no signature was found", "@sha256:...: "]);
+    place.puller.refuse(&tag, 65, &["no signature was found", "@sha256:...: "]);
     place.sign(&place.team, &second, &name, "team/app");
     assert_eq!(pull(&place, &tag, "moved"), second);
     // A host that hands on the older one gets it, unless the owner refuses that.
     let older = format!("{tag}@{first}");
     assert_eq!(pull(&place, &older, "older"), first);
     place.policy(&by_team, &format!("{allowed}refuse = [\"{first}\"]\n"));
-    place
-        .puller
-        .refuse(&older, 65, &["refuse of [image-policy]"]);
+    place.puller.refuse(&older, 65, &["refuse of [image-policy]"]);
 
     // Pins come first, and the policy must hold besides.
     let pinned = |digest: &str| format!("[pins]\n\"{tag}\" = \"{digest}\"\n");
@@ -71,11 +54,7 @@ fn privileged_a_tag_is_resolved_where_the_owner_allows_it() {
     assert_eq!(pull(&place, &tag, "pinned-allowed"), first);
     let third = place.push("team/app:3", "third");
     place.policy(&by_team, &pinned(&third));
-    place.puller.refuse(
-        &tag,
-        65,
-        &["the image policy refuses", "no signature was found"],
-    );
+    place.puller.refuse(&tag, 65, &["the image policy refuses", "no signature was found"]);
     let measured = super::place::document(&by_team, &allowed);
     place.measured(&format!("only-pins = true\n{measured}"));
     place.puller.refuse(&tag, 65, &["only-pins = true"]);
@@ -115,9 +94,7 @@ fn privileged_a_dropped_tag_leads_past_no_scope() {
         place.puller.refuse(&image, 65, &none);
     }
     place.sign(&place.team, &digest, &format!("{name}:2"), "team/app");
-    place
-        .puller
-        .refuse(&format!("{name}@{digest}"), 65, &["is for"]);
+    place.puller.refuse(&format!("{name}@{digest}"), 65, &["is for"]);
     place.sign(&place.team, &digest, &one, "team/app");
     for (bundle, image) in [
         ("tag", format!("{one}@{digest}")),
@@ -143,9 +120,7 @@ fn privileged_a_pinned_tag_that_accepts_anything_runs_what_is_pinned() {
     let rejected = ["the default rejects it"];
     // Without a pin the digest is the host's.
     place.policy(&of_tag, "");
-    place
-        .puller
-        .refuse(&format!("{tag}@{first}"), 65, &rejected);
+    place.puller.refuse(&format!("{tag}@{first}"), 65, &rejected);
     place.policy(&of_tag, &format!("[pins]\n\"{tag}\" = \"{first}\"\n"));
     assert_eq!(pull(&place, &tag, "pinned"), first);
     assert_eq!(pull(&place, &format!("{tag}@{first}"), "written"), first);
@@ -165,10 +140,8 @@ fn privileged_a_pinned_tag_that_accepts_anything_runs_what_is_pinned() {
         place.puller.refuse(&image, 65, &rejected);
     }
     // What else the owner says of the content holds besides.
-    let of_digest = policy(&[
-        (&tag, accepts()),
-        (&format!("{name}@{first}"), json!({"type": "reject"})),
-    ]);
+    let of_digest =
+        policy(&[(&tag, accepts()), (&format!("{name}@{first}"), json!({"type": "reject"}))]);
     place.policy(&of_digest, &format!("[pins]\n\"{tag}\" = \"{first}\"\n"));
     place.puller.refuse(&tag, 65, &["rejects it"]);
 }

@@ -14,14 +14,8 @@ struct Desk(PathBuf);
 
 impl Desk {
     fn new(place: &Place) -> Self {
-        let directory = tempfile::tempdir_in(place.site.scratch.path())
-            .unwrap()
-            .keep();
-        fs::write(
-            directory.join("config.toml"),
-            place.site.document("localhost"),
-        )
-        .unwrap();
+        let directory = tempfile::tempdir_in(place.site.scratch.path()).unwrap().keep();
+        fs::write(directory.join("config.toml"), place.site.document("localhost")).unwrap();
         fs::copy(place.team.public(), directory.join("team.pub")).unwrap();
         Self(directory)
     }
@@ -79,39 +73,19 @@ fn privileged_a_person_pulls_by_a_policy() {
     let there = place.team.public().display().to_string();
     let by_path = desk.write("by-path.json", &by(&there));
     let relative = "policy.json".to_owned();
-    for (file, image) in [
-        (&file, &image),
-        (&relative, &image),
-        (&file, &tag),
-        (&by_path, &tag),
-    ] {
+    for (file, image) in [(&file, &image), (&relative, &image), (&file, &tag), (&by_path, &tag)] {
         let (output, directory) = desk.pull(&["--policy", file, image]);
         says(&output, 0, &[&digest]);
         let content = fs::read(directory.join("rootfs/content")).unwrap();
         assert_eq!(content, b"first");
     }
     let absent = desk.write("absent.json", &by("absent.pub"));
-    desk.refuse(
-        &["--policy", &absent, &image],
-        &["absent.pub cannot be read"],
-    );
-    let open = desk.write(
-        "open.json",
-        &json!({"default": [{"type": "insecureAcceptAnything"}]}),
-    );
-    desk.refuse(
-        &["--policy", &open, &tag],
-        &["no digest", "is not resolved"],
-    );
+    desk.refuse(&["--policy", &absent, &image], &["absent.pub cannot be read"]);
+    let open = desk.write("open.json", &json!({"default": [{"type": "insecureAcceptAnything"}]}));
+    desk.refuse(&["--policy", &open, &tag], &["no digest", "is not resolved"]);
     let broken = desk.write("broken.json", &json!({"default": []}));
-    desk.refuse(
-        &["--policy", &broken, &image],
-        &["--policy ", "has no requirement"],
-    );
-    desk.refuse(
-        &["--policy", "nowhere.json", &image],
-        &["--policy nowhere.json cannot be used"],
-    );
+    desk.refuse(&["--policy", &broken, &image], &["--policy ", "has no requirement"]);
+    desk.refuse(&["--policy", "nowhere.json", &image], &["--policy nowhere.json cannot be used"]);
     let measured = desk.0.join("measured.toml");
     fs::write(&measured, document(&by("team.pub"), "")).unwrap();
     let measured = measured.to_str().unwrap();
@@ -124,10 +98,7 @@ fn privileged_a_person_pulls_by_a_policy() {
         let (output, _) = desk.pull(&["--measured", measured, &image]);
         says(&output, 0, &[&digest]);
     }
-    desk.refuse(
-        &["--measured", measured, &tag],
-        &["no digest", "allow-tags"],
-    );
+    desk.refuse(&["--measured", measured, &tag], &["no digest", "allow-tags"]);
 }
 
 #[test]
@@ -149,19 +120,11 @@ fn privileged_probe_calls_nothing_working_that_the_owner_refuses() {
     };
     let without = measured("");
     for image in [&image, &tag] {
-        says(
-            &probe(&without, image),
-            65,
-            &[": fails: ", "no signature was found"],
-        );
+        says(&probe(&without, image), 65, &[": fails: ", "no signature was found"]);
     }
     place.sign(&place.team, &digest, &name, "team/app");
     says(&probe(&without, &image), 0, &[": works: "]);
-    says(
-        &probe(&without, &tag),
-        0,
-        &[": works: ", "only by its digest"],
-    );
+    says(&probe(&without, &tag), 0, &[": works: ", "only by its digest"]);
     let allowed = measured(&format!("allow-tags = [\"{name}\"]\n"));
     let output = probe(&allowed, &tag);
     says(&output, 0, &[": works: "]);

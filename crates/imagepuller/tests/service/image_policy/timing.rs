@@ -69,10 +69,7 @@ impl Way {
 
     /// The image is in the store with what was kept.
     fn stored(self) -> Self {
-        Self {
-            is_stored: true,
-            ..self
-        }
+        Self { is_stored: true, ..self }
     }
 
     fn pull(&mut self, round: usize) {
@@ -83,12 +80,7 @@ impl Way {
         let output = self.puller.request(&self.image, &format!("bundle-{round}"));
         let took = begin.elapsed();
         let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            output.status.success(),
-            self.runs,
-            "{}: {error}",
-            self.words
-        );
+        assert_eq!(output.status.success(), self.runs, "{}: {error}", self.words);
         // The first one opens connections and fills the store.
         if round > 0 {
             self.times.push(took);
@@ -132,20 +124,8 @@ fn privileged_what_a_policy_costs() {
     let mut ways = [
         Way::new(&scratch, "no policy", of(simple), None, true),
         Way::new(&scratch, "asks for nothing", of(simple), Some(&open), true),
-        Way::new(
-            &scratch,
-            "signed, by the tag",
-            of(simple),
-            Some(&signed),
-            true,
-        ),
-        Way::new(
-            &scratch,
-            "signed, by a bundle",
-            of(of_bundle),
-            Some(&bundle),
-            true,
-        ),
+        Way::new(&scratch, "signed, by the tag", of(simple), Some(&signed), true),
+        Way::new(&scratch, "signed, by a bundle", of(of_bundle), Some(&bundle), true),
         Way::new(&scratch, "no policy, stored", of(simple), None, true).stored(),
         Way::new(&scratch, "signed, stored", of(simple), Some(&signed), true).stored(),
         Way::new(

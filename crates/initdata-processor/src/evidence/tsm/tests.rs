@@ -29,9 +29,7 @@ fn an_entry_is_gone_after_use() {
     assert!(entry.path.is_dir());
     drop(entry);
     // A plain directory has no attributes, so every request fails: the entry goes then, too.
-    let snp = TsmSnp {
-        reports: reports.path().to_owned(),
-    };
+    let snp = TsmSnp { reports: reports.path().to_owned() };
     assert!(text(snp.field()).contains("read"));
     assert!(text(look(reports.path())).contains("provider"));
     assert_eq!(fs::read_dir(reports.path()).unwrap().count(), 0);
@@ -48,16 +46,7 @@ fn what_a_killed_run_left_is_replaced() {
     // What cannot be removed is not reused.
     let left = self::entry(&reports, &[("provider", b"sev_guest\n")]);
     let error = Entry::create(reports.path()).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            EvidenceError::Tsm {
-                action: "create",
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, EvidenceError::Tsm { action: "create", .. }), "{error}");
     drop(left);
 }
 
@@ -116,10 +105,7 @@ fn a_report_is_bounded() {
     let reports = reports();
     let limit = MAX_OUTBLOB_BYTES;
     let entry = entry(&reports, &[("outblob", &vec![7; limit])]);
-    assert_eq!(
-        entry.read("outblob", MAX_OUTBLOB_BYTES).unwrap().len(),
-        limit
-    );
+    assert_eq!(entry.read("outblob", MAX_OUTBLOB_BYTES).unwrap().len(), limit);
     fs::write(entry.path.join("outblob"), vec![7; limit + 1]).unwrap();
     assert!(text(entry.read("outblob", MAX_OUTBLOB_BYTES)).contains("found more"));
 }
@@ -136,28 +122,16 @@ fn exactly_one_write_is_expected() {
     ] {
         let reports = reports();
         let entry = entry(&reports, &[("generation", found.as_bytes())]);
-        assert_eq!(
-            entry.expect_generation(before, "then").is_ok(),
-            good,
-            "{before} {found}"
-        );
+        assert_eq!(entry.expect_generation(before, "then").is_ok(), good, "{before} {found}");
     }
 
     // Plain files do not count.
     let reports = reports();
     let entry = entry(
         &reports,
-        &[
-            ("provider", b"sev_guest\n"),
-            ("generation", b"0\n"),
-            ("inblob", b""),
-            ("outblob", b""),
-        ],
+        &[("provider", b"sev_guest\n"), ("generation", b"0\n"), ("inblob", b""), ("outblob", b"")],
     );
     let error = text(entry.report(Platform::Snp, LABEL));
-    assert!(
-        error.contains("after our write, found generation 0"),
-        "{error}"
-    );
+    assert!(error.contains("after our write, found generation 0"), "{error}");
     assert_eq!(fs::read(entry.path.join("inblob")).unwrap(), LABEL);
 }

@@ -10,10 +10,7 @@ use crate::settings::NamespaceFallback;
 fn pod_of(namespace: &str, annotation: Option<&str>) -> Pod {
     let mut annotations = serde_json::Map::from_iter([
         ("io.kubernetes.cri.container-type".into(), "sandbox".into()),
-        (
-            "io.kubernetes.cri.sandbox-namespace".into(),
-            namespace.into(),
-        ),
+        ("io.kubernetes.cri.sandbox-namespace".into(), namespace.into()),
     ]);
     annotations.extend(annotation.map(|value| (ANNOTATION.into(), value.into())));
     let spec = serde_json::json!({ "annotations": annotations });
@@ -76,10 +73,7 @@ fn a_pod_gets_the_document_of_its_namespace() {
     assert_eq!(of(&settings, "team-c"), Ok(Some("other".into())));
     assert_eq!(of(&settings, "team-a"), Ok(Some("a".into())));
     let file = choose(&settings, &pod_of("team-c", None)).unwrap().unwrap();
-    assert_eq!(
-        (file.chosen_by, file.path),
-        (ChosenBy::Fallback, other.clone())
-    );
+    assert_eq!((file.chosen_by, file.path), (ChosenBy::Fallback, other.clone()));
     assert_eq!(file.instead_of, Some(dir.path().join("teams/team-c.toml")));
     // What is there must be right: nobody falls back from it.
     let own = dir.path().join("teams/team-a.toml");
@@ -192,10 +186,8 @@ fn a_document_of_a_namespace_is_no_link() {
     }
     // The way to the directory is the administrator's.
     symlink("teams", dir.path().join("linked")).unwrap();
-    let linked = Settings {
-        document: Some(dir.path().join("linked/{namespace}.toml")),
-        ..settings.clone()
-    };
+    let linked =
+        Settings { document: Some(dir.path().join("linked/{namespace}.toml")), ..settings.clone() };
     assert_eq!(chosen_by(&linked, "team-a", None), Ok(Some("a".into())));
 
     // But no way of the allow-list leads there by links of the administrator either.
@@ -207,11 +199,7 @@ fn a_document_of_a_namespace_is_no_link() {
     };
     for target in ["teams", "teams/team-b", "."] {
         symlink(target, &shared).unwrap();
-        for path in [
-            "shared/team-b.toml",
-            "shared/teams/team-b.toml",
-            "shared/more.toml",
-        ] {
+        for path in ["shared/team-b.toml", "shared/teams/team-b.toml", "shared/more.toml"] {
             let message = named(&settings, path).unwrap_err();
             assert!(message.contains("must not contain each other"), "{message}");
         }
@@ -219,10 +207,7 @@ fn a_document_of_a_namespace_is_no_link() {
     }
     std::fs::create_dir(&shared).unwrap();
     write(&shared.join("more.toml"), "shared");
-    assert_eq!(
-        named(&settings, "shared/more.toml"),
-        Ok(Some("shared".into()))
-    );
+    assert_eq!(named(&settings, "shared/more.toml"), Ok(Some("shared".into())));
     assert!(named(&linked, "teams/team-a/more.toml").is_ok());
 }
 
@@ -241,40 +226,19 @@ fn nothing_is_opened_for_an_unknown_namespace() {
     let known = settings(Some(Engine::Containerd));
     let unknown = settings(None);
     let other = settings(Some(Engine::CriO));
-    for annotation in [
-        None,
-        Some("/nonexistent/team-a/x.toml"),
-        Some("/shared/x.toml"),
-    ] {
-        for name in [
-            "",
-            ".",
-            "..",
-            "team-a/../team-b",
-            "a\n",
-            "TEAM-A",
-            "a.toml\0",
-        ] {
+    for annotation in [None, Some("/nonexistent/team-a/x.toml"), Some("/shared/x.toml")] {
+        for name in ["", ".", "..", "team-a/../team-b", "a\n", "TEAM-A", "a.toml\0"] {
             let message = chosen_by(&known, name, annotation).unwrap_err();
             let rule = "the value of io.kubernetes.cri.sandbox-namespace is no name";
             assert!(message.contains(rule), "{message}");
         }
         let pod = annotation.map(Pod::with_document).unwrap_or_default();
         let message = text_of(choose(&known, &pod)).unwrap_err();
-        assert!(
-            message.contains("has no io.kubernetes.cri.sandbox"),
-            "{message}"
-        );
+        assert!(message.contains("has no io.kubernetes.cri.sandbox"), "{message}");
         let message = chosen_by(&unknown, "team-a", annotation).unwrap_err();
-        assert!(
-            message.contains("do not name the container engine"),
-            "{message}"
-        );
+        assert!(message.contains("do not name the container engine"), "{message}");
         let message = chosen_by(&other, "team-a", annotation).unwrap_err();
-        assert!(
-            message.contains("has no io.kubernetes.pod.namespace"),
-            "{message}"
-        );
+        assert!(message.contains("has no io.kubernetes.pod.namespace"), "{message}");
     }
 }
 

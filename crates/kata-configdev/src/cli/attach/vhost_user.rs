@@ -31,11 +31,8 @@ pub fn run(
     let path = arguments.socket.as_ref().ok_or(UsageError::SocketNeeded)?;
     let pod = sandbox_spec::pod(&arguments.bundle)?;
     let chosen = SandboxDocument::complete(settings, &pod)?;
-    let mut report = Report {
-        sandbox_id: sandbox.as_str(),
-        attached: chosen.is_some(),
-        disk: None,
-    };
+    let mut report =
+        Report { sandbox_id: sandbox.as_str(), attached: chosen.is_some(), disk: None };
     let Some(chosen) = chosen else {
         crate::cli::print_json(out, &report)?;
         return Ok(0);
@@ -45,10 +42,8 @@ pub fn run(
     let (sha256, document) = (digest::sha256(&image), chosen.path.clone());
     let record = chosen.record(settings, true);
     drop(chosen);
-    let listener = socket::bind_private(path).map_err(|source| CommandError::Socket {
-        path: path.clone(),
-        source,
-    })?;
+    let listener = socket::bind_private(path)
+        .map_err(|source| CommandError::Socket { path: path.clone(), source })?;
     let updates = socket::listen(&settings.run_root, sandbox).inspect_err(|_| {
         // It would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
@@ -81,10 +76,7 @@ pub fn run(
         ..Options::default()
     };
     let mut err = std::io::stderr();
-    let listeners = Listeners {
-        vmm: listener,
-        updates: Some(updates),
-    };
+    let listeners = Listeners { vmm: listener, updates: Some(updates) };
     serve(listeners, image, &options, |event| {
         let line = format!("{NAME}: sandbox {sandbox}: {event}");
         // Without a standard error the guest gets its disk all the same.

@@ -53,10 +53,7 @@ impl<'q> Question<'q> {
     /// What `arguments` ask of the document `path`.
     pub fn of(path: &'q Path, arguments: &super::Arguments, images: &'q [PathBuf]) -> Self {
         Self {
-            document: Some(Document {
-                path,
-                is_measured: arguments.measured,
-            }),
+            document: Some(Document { path, is_measured: arguments.measured }),
             images: images.iter().map(|image| image.as_os_str()).collect(),
             json: arguments.json,
         }
@@ -69,11 +66,7 @@ impl<'q> Question<'q> {
         let mut command = Command::new(&program);
         command.arg("probe");
         if let Some(Document { path, is_measured }) = self.document {
-            let option = if is_measured {
-                "--measured"
-            } else {
-                "--config"
-            };
+            let option = if is_measured { "--measured" } else { "--config" };
             command.arg(option).arg(path);
         }
         if self.json {
@@ -84,17 +77,11 @@ impl<'q> Question<'q> {
         let mut child = command.spawn().map_err(failed)?;
         let mut said = Vec::new();
         if let Some(output) = child.stdout.take() {
-            output
-                .take(MAX_SAID_BYTES)
-                .read_to_end(&mut said)
-                .map_err(failed)?;
+            output.take(MAX_SAID_BYTES).read_to_end(&mut said).map_err(failed)?;
         }
         let ended = child.wait().map_err(failed)?;
         let code = ended.code().and_then(|code| u8::try_from(code).ok());
-        Ok(Answer {
-            said,
-            code: code.unwrap_or(exit::INTERNAL),
-        })
+        Ok(Answer { said, code: code.unwrap_or(exit::INTERNAL) })
     }
 }
 

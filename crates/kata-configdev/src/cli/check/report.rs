@@ -66,11 +66,7 @@ impl Report {
     /// What is found in `input`.
     pub fn of(path: &Path, input: &Input, measured: bool) -> Self {
         let mut report = Self::empty(path);
-        let parsed = if measured {
-            input.parse_measured()
-        } else {
-            input.parse()
-        };
+        let parsed = if measured { input.parse_measured() } else { input.parse() };
         match parsed {
             Ok((document, warnings)) => {
                 report.valid = true;
@@ -106,11 +102,7 @@ impl Report {
 
     /// That a file cannot be read.
     pub fn unread(path: &Path, error: &CommandError) -> Self {
-        Self {
-            error: Some(error.to_string()),
-            remedy: Some(error.remedy()),
-            ..Self::empty(path)
-        }
+        Self { error: Some(error.to_string()), remedy: Some(error.remedy()), ..Self::empty(path) }
     }
 
     /// Asks the registries; gives the exit code of that.
@@ -131,11 +123,7 @@ impl Report {
     /// The exit code of a document of which this was found.
     pub fn code(&self, is_strict: bool) -> u8 {
         let is_known = self.refused.as_ref().is_none_or(Vec::is_empty);
-        if self.valid && is_known && !self.is_refused(is_strict) {
-            0
-        } else {
-            exit::DATA
-        }
+        if self.valid && is_known && !self.is_refused(is_strict) { 0 } else { exit::DATA }
     }
 
     fn is_refused(&self, is_strict: bool) -> bool {

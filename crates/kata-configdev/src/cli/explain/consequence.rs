@@ -173,24 +173,18 @@ impl Account {
     pub fn of(entry: &Registry, nameless: bool) -> Self {
         match &entry.credentials_uri {
             Some(uri) => Self::fetched(uri.to_string()),
-            None => Self::in_order(
-                std::iter::once(&entry.credentials).chain(&entry.also),
-                nameless,
-            ),
+            None => {
+                Self::in_order(std::iter::once(&entry.credentials).chain(&entry.also), nameless)
+            }
         }
     }
 
     /// One after another.
     fn in_order<'c>(all: impl IntoIterator<Item = &'c Credentials>, nameless: bool) -> Self {
-        let mut all = all
-            .into_iter()
-            .map(|credentials| Self::given(credentials, nameless));
+        let mut all = all.into_iter().map(|credentials| Self::given(credentials, nameless));
         let first = all.next();
         let first = first.unwrap_or_else(|| Self::given(&Credentials::Anonymous, nameless));
-        Self {
-            also: all.collect(),
-            ..first
-        }
+        Self { also: all.collect(), ..first }
     }
 
     fn fetched(uri: String) -> Self {
@@ -211,33 +205,21 @@ impl Account {
             Credentials::IdentityToken { .. } => "identitytoken",
         };
         let username = credentials.shown_username().filter(|_| !nameless);
-        Self {
-            kind,
-            username: username.map(Into::into),
-            uri: None,
-            also: Vec::new(),
-            why: None,
-        }
+        Self { kind, username: username.map(Into::into), uri: None, also: Vec::new(), why: None }
     }
 
     /// Who the puller is to a source of a plan.
     fn at(plan: &Plan, step: &Step, nameless: bool) -> Self {
         match step.account() {
-            pull_route::Account::Given(accounts) => Self::in_order(
-                accounts.iter().map(|account| &account.credentials),
-                nameless,
-            ),
-            pull_route::Account::Anonymous(reason) => Self {
-                why: Some(reason.to_string()),
-                ..Self::anonymous()
-            },
+            pull_route::Account::Given(accounts) => {
+                Self::in_order(accounts.iter().map(|account| &account.credentials), nameless)
+            }
+            pull_route::Account::Anonymous(reason) => {
+                Self { why: Some(reason.to_string()), ..Self::anonymous() }
+            }
             pull_route::Account::Fetched { is_required, .. } => Self {
                 why: (!is_required).then(|| "without an entry there, anonymously".to_owned()),
-                ..Self::fetched(
-                    plan.credentials_uri()
-                        .map(ToString::to_string)
-                        .unwrap_or_default(),
-                )
+                ..Self::fetched(plan.credentials_uri().map(ToString::to_string).unwrap_or_default())
             },
         }
     }
@@ -272,10 +254,7 @@ impl Trust {
         let roots_uri = registry.ca_certs_uri.as_ref().map(ToString::to_string);
         let uri = roots_uri.as_ref().map(|uri| format!(", {uri}"));
         Self {
-            roots: registry
-                .ca_certs
-                .as_ref()
-                .map(|roots| roots.certificates().len()),
+            roots: registry.ca_certs.as_ref().map(|roots| roots.certificates().len()),
             roots_text: format!("{}{}", authority.roots(), uri.unwrap_or_default()),
             roots_uri,
             insecure_skip_verify: registry.insecure_skip_verify,
@@ -332,15 +311,9 @@ impl Source {
     }
 
     fn mirror_text(&self, place: &str) -> String {
-        let whose = if self.own_entry {
-            "by its own entry"
-        } else {
-            "with what is lent by the entry"
-        };
-        let protocol = match (
-            self.url.starts_with("http:"),
-            self.trust.insecure_skip_verify,
-        ) {
+        let whose =
+            if self.own_entry { "by its own entry" } else { "with what is lent by the entry" };
+        let protocol = match (self.url.starts_with("http:"), self.trust.insecure_skip_verify) {
             (true, _) => ", in plain HTTP",
             (false, true) => ", its certificate NOT verified",
             (false, false) => "",
@@ -384,9 +357,7 @@ impl ProxyReport {
         let ways: Vec<String> = [("HTTPS", &self.https), ("HTTP", &self.http)]
             .into_iter()
             .filter_map(|(protocol, proxy)| {
-                proxy
-                    .as_ref()
-                    .map(|proxy| format!("{protocol} through {proxy}"))
+                proxy.as_ref().map(|proxy| format!("{protocol} through {proxy}"))
             })
             .collect();
         match (ways.is_empty(), &self.except) {

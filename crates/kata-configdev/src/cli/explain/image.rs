@@ -101,10 +101,7 @@ impl fmt::Display for Image {
                 pin.map_or(Ok(()), |pin| write!(f, ", as [pins] has {pin}"))
             }
             (None, Some(tag)) if self.tag_allowed => {
-                write!(
-                    f,
-                    ", tag {tag:?}, which [image-policy] lets the guest resolve"
-                )
+                write!(f, ", tag {tag:?}, which [image-policy] lets the guest resolve")
             }
             (None, tag) => write!(
                 f,

@@ -30,10 +30,7 @@ impl OfNode {
         let Some(file) = chosen else {
             return Err(UsageError::NoDocument(path).into());
         };
-        let found = Self {
-            path: file.path,
-            settings: path,
-        };
+        let found = Self { path: file.path, settings: path };
         Ok((found, Input::of(file.text, None)))
     }
 

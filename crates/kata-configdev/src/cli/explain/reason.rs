@@ -16,16 +16,9 @@ impl Loser {
     /// The entry `key` of one document beside those of which something holds.
     pub fn of((origin, key): (Origin, &RegistryName), winners: &[&EntryName]) -> Self {
         let is_same = |winner: &&EntryName| winner.origin() == Some(origin);
-        let reason = if winners.iter().any(is_same) {
-            Reason::loses(key)
-        } else {
-            Reason::LosesToMeasured
-        };
-        Self {
-            key: key.written(),
-            rule: rule(Some(key)),
-            reason: reason.to_string(),
-        }
+        let reason =
+            if winners.iter().any(is_same) { Reason::loses(key) } else { Reason::LosesToMeasured };
+        Self { key: key.written(), rule: rule(Some(key)), reason: reason.to_string() }
     }
 }
 

@@ -79,10 +79,7 @@ pub(in crate::cli) struct Item {
 
 impl From<&Line> for Item {
     fn from(line: &Line) -> Self {
-        Self {
-            source: line.source.clone(),
-            text: line.text.clone(),
-        }
+        Self { source: line.source.clone(), text: line.text.clone() }
     }
 }
 
@@ -100,9 +97,7 @@ pub fn run(
         None => Answer::without_disk(bundle, image, providers, no_disk(&settings, &pod)),
     };
     let disks = settings.disks.iter().filter(|_| settings.enabled);
-    answer.disks = disks
-        .map(|(magic, disk)| FurtherReport::of(*magic, disk))
-        .collect();
+    answer.disks = disks.map(|(magic, disk)| FurtherReport::of(*magic, disk)).collect();
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
     } else {
@@ -244,9 +239,7 @@ impl<'a> Answer<'a> {
         let document = match &self.document {
             None => format!("none, so the sandbox gets no disk: {}", self.why),
             Some(DocumentReport { path: None, .. }) => format!("an empty one: {}", self.why),
-            Some(DocumentReport {
-                path: Some(path), ..
-            }) => {
+            Some(DocumentReport { path: Some(path), .. }) => {
                 format!("{}: {}", path.display(), self.why)
             }
         };
@@ -280,13 +273,11 @@ fn reason(chosen_by: ChosenBy) -> (&'static str, &'static str) {
         ChosenBy::Pod => ("pod", "the pod's annotation names it"),
         ChosenBy::Node => ("node", "the settings name it, and the pod no other"),
         ChosenBy::Namespace => ("namespace", "it is that of the pod's namespace"),
-        ChosenBy::Fallback => (
-            "fallback",
-            "the pod's namespace has none, and the settings name it instead",
-        ),
-        ChosenBy::Providers => (
-            "providers",
-            "nobody names one, but the settings ask credential providers",
-        ),
+        ChosenBy::Fallback => {
+            ("fallback", "the pod's namespace has none, and the settings name it instead")
+        }
+        ChosenBy::Providers => {
+            ("providers", "nobody names one, but the settings ask credential providers")
+        }
     }
 }

@@ -23,11 +23,7 @@ pub fn run(
     printed: Printed,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    let Imported {
-        mut findings,
-        faults,
-        ..
-    } = namespaces.told().clone();
+    let Imported { mut findings, faults, .. } = namespaces.told().clone();
     let mut dropped = Vec::new();
     let mut names = Vec::new();
     for name in namespaces.names() {
@@ -42,10 +38,7 @@ pub fn run(
     let paths: Vec<_> = names.iter().map(|name| path(name)).collect();
     let documents = names.iter().zip(&paths);
     let documents = documents.map(|(name, path)| json!({"namespace": name, "path": path}));
-    let listing: String = paths
-        .iter()
-        .map(|path| format!("{}\n", path.display()))
-        .collect();
+    let listing: String = paths.iter().map(|path| format!("{}\n", path.display())).collect();
     let outcome = Outcome {
         document: Some(&listing),
         findings: &findings,
@@ -77,8 +70,5 @@ fn document(
 
 /// A finding with its namespace.
 fn of(namespace: &str, finding: &Finding) -> Finding {
-    Finding {
-        source: format!("for {namespace}: {}", finding.source),
-        ..finding.clone()
-    }
+    Finding { source: format!("for {namespace}: {}", finding.source), ..finding.clone() }
 }

@@ -46,9 +46,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 /// The directories of all registries in a directory.
 pub fn directories(root: &NodeRoot, directory: &Path) -> Result<Vec<Directory>, CommandError> {
     let names = list(root, directory)?.into_iter();
-    names
-        .map(|name| registry(root, directory.join(&name), name))
-        .collect()
+    names.map(|name| registry(root, directory.join(&name), name)).collect()
 }
 
 /// The directories in a directory; no more than a document has registries.
@@ -57,9 +55,7 @@ fn list(root: &NodeRoot, path: &Path) -> Result<Vec<String>, CommandError> {
     let directories = entries.into_iter().filter(|entry| entry.is_directory);
     let names: Vec<_> = directories.map(|entry| entry.name).collect();
     if names.len() > MAX_REGISTRIES {
-        return Err(root
-            .at(path, FileFault::TooManyEntries(MAX_REGISTRIES))
-            .into());
+        return Err(root.at(path, FileFault::TooManyEntries(MAX_REGISTRIES)).into());
     }
     Ok(names)
 }
@@ -79,10 +75,5 @@ fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, C
         }
         None => None,
     };
-    Ok(Directory {
-        name,
-        path,
-        hosts_toml,
-        files,
-    })
+    Ok(Directory { name, path, hosts_toml, files })
 }

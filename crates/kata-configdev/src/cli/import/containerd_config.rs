@@ -44,10 +44,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let text = registry_file::input(file, &root, MAX_CONTAINERD_CONFIG_BYTES)?;
     let path = match file.as_path() == Path::new("-") {
         true => None,
-        false => Some(
-            root.absolute(file)
-                .map_err(|error| FileFault::from(error).at(file))?,
-        ),
+        false => Some(root.absolute(file).map_err(|error| FileFault::from(error).at(file))?),
     };
     let config = containerd_config::read(&text, &label(file), path.as_deref(), &mut &root);
     let mut directories = Vec::new();

@@ -86,9 +86,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let keys = imported.keys.iter().map(|key| key.source.as_str());
     let outcome = Outcome {
-        document: complete
-            .as_ref()
-            .and_then(|complete| std::str::from_utf8(&complete.text).ok()),
+        document: complete.as_ref().and_then(|complete| std::str::from_utf8(&complete.text).ok()),
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,

@@ -76,15 +76,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         .iter()
         .map(|path| Ok((label(path), read_named(path, MAX_MANIFEST_BYTES)?)))
         .collect::<Result<_, CommandError>>()?;
-    let files: Vec<_> = files
-        .iter()
-        .map(|(name, text)| SourceFile { name, text })
-        .collect();
-    let widening = if arguments.allow_widening {
-        Widening::Allowed
-    } else {
-        Widening::Refused
-    };
+    let files: Vec<_> = files.iter().map(|(name, text)| SourceFile { name, text }).collect();
+    let widening = if arguments.allow_widening { Widening::Allowed } else { Widening::Refused };
     if let Some(directory) = &arguments.by_namespace {
         let namespaces = ByNamespace::read(&files);
         return by_namespace::run(&namespaces, directory, widening, arguments.printed, out);
@@ -97,9 +90,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let merged = merged.filter(|_| imported.faults.is_empty());
     let decisions = merged.iter().flat_map(|merged| &merged.decisions);
     let outcome = Outcome {
-        document: merged
-            .as_ref()
-            .and_then(|merged| std::str::from_utf8(&merged.text).ok()),
+        document: merged.as_ref().and_then(|merged| std::str::from_utf8(&merged.text).ok()),
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,

@@ -108,11 +108,7 @@ impl Outcome<'_> {
             self.tell(&faults, printed.strict)?;
             out.write_all(document.unwrap_or_default().as_bytes())?;
         }
-        Ok(if document.is_some() && dropped.is_empty() {
-            0
-        } else {
-            exit::DATA
-        })
+        Ok(if document.is_some() && dropped.is_empty() { 0 } else { exit::DATA })
     }
 
     /// Writes a line for each finding and fault to standard error. Losses are errors if

@@ -64,11 +64,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
             let variables = systemd_unit::environment(unit, &wanted, &mut &root, &mut report);
             (variables, program, unit.full())
         }
-        None => (
-            own_variables(Program::Engine),
-            Program::Engine,
-            "the environment",
-        ),
+        None => (own_variables(Program::Engine), Program::Engine, "the environment"),
     };
     let written = proxy_environment::document(&variables, program, source, report);
     registry_file::print(&written, arguments.printed, out)

@@ -59,10 +59,7 @@ pub fn input(
 
 /// Reads files that other files name.
 pub fn reader(root: &NodeRoot) -> impl FnMut(&Path) -> Result<Zeroizing<Vec<u8>>, String> + '_ {
-    |path| {
-        root.read(path, MAX_CA_FILE_BYTES)
-            .map_err(|fault: FileFault| fault.to_string())
-    }
+    |path| root.read(path, MAX_CA_FILE_BYTES).map_err(|fault: FileFault| fault.to_string())
 }
 
 /// Prints what was imported, and says how the command ends.
@@ -110,10 +107,7 @@ pub fn print(
         findings: &written.report.findings,
         faults: &written.report.faults,
         unlisted: written.report.unlisted,
-        is_empty: written
-            .document
-            .as_ref()
-            .is_none_or(|text| outcome::says_nothing(text.expose())),
+        is_empty: written.document.as_ref().is_none_or(|text| outcome::says_nothing(text.expose())),
         more: json!({"unlisted": written.report.unlisted}),
     };
     outcome.finish(printed, out)
@@ -125,9 +119,7 @@ fn system_roots(
     root: &NodeRoot,
     import: &mut Import,
 ) -> Result<Certificates, CommandError> {
-    let bytes = root
-        .read(path, MAX_CA_FILE_BYTES)
-        .map_err(|fault| root.at(path, fault))?;
+    let bytes = root.read(path, MAX_CA_FILE_BYTES).map_err(|fault| root.at(path, fault))?;
     let source = path.to_string_lossy();
     match Certificates::of_file(&bytes) {
         Ok((certificates, Skipped(0))) => Ok(certificates),

@@ -88,10 +88,7 @@ impl Report {
         if !self.policy_problems.is_empty() {
             writeln!(out)?;
             finding::print(out, path, "", &self.policy_problems)?;
-            writeln!(
-                out,
-                "its image policy is not valid, every pull of the guest will fail"
-            )?;
+            writeln!(out, "its image policy is not valid, every pull of the guest will fail")?;
         }
         Ok(())
     }
@@ -99,10 +96,6 @@ impl Report {
 
 impl From<&initdata::Fault> for Finding {
     fn from(fault: &initdata::Fault) -> Self {
-        Self {
-            line: fault.line,
-            key: fault.key.clone(),
-            message: fault.rule.to_string(),
-        }
+        Self { line: fault.line, key: fault.key.clone(), message: fault.rule.to_string() }
     }
 }

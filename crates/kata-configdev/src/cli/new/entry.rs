@@ -25,10 +25,7 @@ pub fn with_roots(
     if let Some(own) = names.find(|own| **own == host) {
         let own = own.written();
         let reason = format!("it has an entry \"{own}\" already");
-        return Err(CommandError::NewEntry {
-            reason,
-            is_there: true,
-        });
+        return Err(CommandError::NewEntry { reason, is_there: true });
     }
     let gap = match document.last() {
         None => "",
@@ -60,10 +57,7 @@ pub fn with_account(document: &DocumentText, offer: &Offer) -> Result<DocumentTe
     let mut decisions = merged.decisions.iter();
     let is_lost = |decision: &&Decision| !matches!(decision.winner, Winner::Offer(_));
     if let Some(decision) = decisions.find(is_lost) {
-        let why = decision
-            .losers
-            .last()
-            .map_or(&decision.why, |loser| &loser.why);
+        let why = decision.losers.last().map_or(&decision.why, |loser| &loser.why);
         return Err(CommandError::NewEntry {
             reason: why.clone(),
             is_there: matches!(decision.winner, Winner::Document(_)),
@@ -73,8 +67,5 @@ pub fn with_account(document: &DocumentText, offer: &Offer) -> Result<DocumentTe
 }
 
 fn refused(reason: String) -> CommandError {
-    CommandError::NewEntry {
-        reason,
-        is_there: false,
-    }
+    CommandError::NewEntry { reason, is_there: false }
 }

@@ -35,10 +35,9 @@ impl Section {
             None => named.name(),
         };
         let pin = match self.0.entry(name) {
-            Entry::Vacant(entry) => entry.insert(Pin {
-                is_tag: named.tag().is_some(),
-                digests: BTreeMap::new(),
-            }),
+            Entry::Vacant(entry) => {
+                entry.insert(Pin { is_tag: named.tag().is_some(), digests: BTreeMap::new() })
+            }
             Entry::Occupied(entry) => entry.into_mut(),
         };
         let digest = digest.to_string();

@@ -102,19 +102,12 @@ fn by_policy(policy: &Policy, conditions: &Conditions, image: &Name) -> Told {
 impl Told {
     /// The lines that people get, each behind its label.
     pub fn rows(&self) -> Vec<(&'static str, String)> {
-        let mut rows: Vec<_> = self
-            .unseen
-            .iter()
-            .map(|place| ("policy", place.clone()))
-            .collect();
+        let mut rows: Vec<_> = self.unseen.iter().map(|place| ("policy", place.clone())).collect();
         if self.one_of {
             rows.push(("policy", told::ONE_OF.to_owned()));
         }
         for Scope { scope, asks_for } in &self.scopes {
-            rows.push((
-                "policy",
-                format!("{scope} asks for {}", asks_for.join(", and for ")),
-            ));
+            rows.push(("policy", format!("{scope} asks for {}", asks_for.join(", and for "))));
         }
         rows.extend(self.tag.iter().map(|refused| ("tag", refused.clone())));
         rows
@@ -144,19 +137,12 @@ pub fn faults_in(data: &BTreeMap<initdata::FileName, String>) -> Vec<Finding> {
             )),
             Some((_, text)) => {
                 let policy = section::policy(&written, text.as_bytes());
-                faults.extend(
-                    policy
-                        .err()
-                        .map(|error| finding(&written, error.to_string())),
-                );
+                faults.extend(policy.err().map(|error| finding(&written, error.to_string())));
             }
         }
     }
     for fault in &mut faults {
-        let line = fault
-            .line
-            .take()
-            .map_or(String::new(), |line| format!("line {line}: "));
+        let line = fault.line.take().map_or(String::new(), |line| format!("line {line}: "));
         fault.message = format!("{line}{}: {}", fault.key, fault.message);
         fault.key = format!("data.\"{DOCUMENT}\"");
     }
@@ -180,15 +166,9 @@ fn place_of(written: &ImagePolicy) -> Option<String> {
 
 fn remarks(written: &ImagePolicy, policy: &Policy) -> Vec<Finding> {
     let remarks = policy.remarks().iter();
-    remarks
-        .map(|remark| finding(written, remark.to_string()))
-        .collect()
+    remarks.map(|remark| finding(written, remark.to_string())).collect()
 }
 
 fn finding(written: &ImagePolicy, message: String) -> Finding {
-    Finding {
-        line: Some(written.line()),
-        key: written.key().to_owned(),
-        message,
-    }
+    Finding { line: Some(written.line()), key: written.key().to_owned(), message }
 }

@@ -113,9 +113,8 @@ fn manifests(directory: &Path) -> Result<Vec<PathBuf>, CommandError> {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
-            let is_hidden = path
-                .file_name()
-                .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+            let is_hidden =
+                path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
             let extension = path.extension().and_then(|extension| extension.to_str());
             if is_hidden || !matches!(extension, Some("yaml" | "yml" | "json")) {
                 continue;

@@ -93,9 +93,7 @@ impl Journal {
         command.args(["--output=json", "--no-pager", "--reverse"]);
         command.args(["--lines", &MAX_ENTRIES.to_string()]);
         if !node.is_here() {
-            let mut kept = KEPT
-                .iter()
-                .filter_map(|path| node.real(Path::new(path)).ok());
+            let mut kept = KEPT.iter().filter_map(|path| node.real(Path::new(path)).ok());
             let kept = kept.next().ok_or("the node keeps no journal on its disk")?;
             let here = node.host.join(kept.strip_prefix("/").unwrap_or(&kept));
             command.arg("--directory").arg(here);
@@ -219,9 +217,7 @@ pub fn entries(text: &[u8]) -> Vec<Entry> {
         let priority = raw.priority.and_then(|priority| priority.parse().ok());
         Some(Entry { text, priority })
     };
-    text.split(|byte| *byte == b'\n')
-        .filter_map(entry)
-        .collect()
+    text.split(|byte| *byte == b'\n').filter_map(entry).collect()
 }
 
 #[cfg(test)]
@@ -255,15 +251,8 @@ mod tests {
 not an object
 {"MESSAGE":"level=error msg=three"}"#;
         let read = entries(text);
-        let read: Vec<_> = read
-            .iter()
-            .map(|one| (one.text.as_str(), one.is_error()))
-            .collect();
-        let expected = [
-            ("one", true),
-            ("two\u{fffd}", false),
-            ("level=error msg=three", true),
-        ];
+        let read: Vec<_> = read.iter().map(|one| (one.text.as_str(), one.is_error())).collect();
+        let expected = [("one", true), ("two\u{fffd}", false), ("level=error msg=three", true)];
         assert_eq!(read, expected);
     }
 }

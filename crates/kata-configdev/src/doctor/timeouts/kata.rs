@@ -22,33 +22,13 @@ struct Key(&'static str, &'static str, Unit, u64);
 
 /// Of each runtime, what a container with its pulls may take, and how long the guest may boot.
 const GO: [(Key, Ends, &str); 2] = [
-    (
-        Key("runtime", "create_container_timeout", Unit::Seconds, 60),
-        Ends::Pull,
-        CREATE,
-    ),
-    (
-        Key("agent", "dial_timeout", Unit::Seconds, 30),
-        Ends::Boot,
-        BOOT,
-    ),
+    (Key("runtime", "create_container_timeout", Unit::Seconds, 60), Ends::Pull, CREATE),
+    (Key("agent", "dial_timeout", Unit::Seconds, 30), Ends::Boot, BOOT),
 ];
 const RUST: [(Key, Ends, &str); 4] = [
-    (
-        Key("agent", "create_container_timeout", Unit::Seconds, 30),
-        Ends::Pull,
-        CREATE,
-    ),
-    (
-        Key("agent", "reconnect_timeout_ms", Unit::Milliseconds, 3_000),
-        Ends::Boot,
-        BOOT,
-    ),
-    (
-        Key("agent", "dial_timeout_ms", Unit::Milliseconds, 10),
-        Ends::Other,
-        "one attempt of these",
-    ),
+    (Key("agent", "create_container_timeout", Unit::Seconds, 30), Ends::Pull, CREATE),
+    (Key("agent", "reconnect_timeout_ms", Unit::Milliseconds, 3_000), Ends::Boot, BOOT),
+    (Key("agent", "dial_timeout_ms", Unit::Milliseconds, 10), Ends::Other, "one attempt of these"),
     (
         Key("agent", "request_timeout_ms", Unit::Milliseconds, 30_000),
         Ends::Other,
@@ -74,17 +54,8 @@ pub(super) fn limits(engine: &Engine, handler: &Handler) -> Vec<Timeout> {
             limits.push(timeout);
         }
     };
-    for main in handler
-        .standing
-        .mains
-        .iter()
-        .filter(|main| main.starts_qemu)
-    {
-        let who = if main.is_rust {
-            "runtime-rs"
-        } else {
-            "Kata (Go)"
-        };
+    for main in handler.standing.mains.iter().filter(|main| main.starts_qemu) {
+        let who = if main.is_rust { "runtime-rs" } else { "Kata (Go)" };
         let keys = if main.is_rust { &RUST[..] } else { &GO };
         for (key, ends, then) in keys {
             put(of_key(&name, who, main, key, *ends, then));

@@ -34,15 +34,9 @@ const CONFIG_DIRS: [&str; 3] = [
 /// The kubelet's limit: its flag, else the last of its drop-ins that says so, else its file, else
 /// what it has by itself; `None` where a file that may say so cannot be read.
 pub(super) fn limit(node: &Node, findings: &mut Vec<Finding>) -> Option<Timeout> {
-    let mut found = Found {
-        limit: Some((DEFAULT_RUNTIME_REQUEST_TIMEOUT, None)),
-        findings,
-    };
+    let mut found = Found { limit: Some((DEFAULT_RUNTIME_REQUEST_TIMEOUT, None)), findings };
     let flags = KubeletFlags::read(node);
-    let configs = flags
-        .path(CONFIG_FLAG)
-        .into_iter()
-        .chain(CONFIGS.map(PathBuf::from));
+    let configs = flags.path(CONFIG_FLAG).into_iter().chain(CONFIGS.map(PathBuf::from));
     for path in configs {
         if found.file(node, &path) {
             break;

@@ -21,10 +21,7 @@ pub(super) fn check(
     set: &Set<'_>,
     findings: &mut Vec<Finding>,
 ) {
-    for runtime in limits
-        .iter()
-        .filter(|limit| limit.key == "create_container_timeout")
-    {
+    for runtime in limits.iter().filter(|limit| limit.key == "create_container_timeout") {
         if runtime.limit <= TOO_SHORT {
             let message = format!(
                 "create_container_timeout is {} s, in which a container has to be there with its \
@@ -32,13 +29,7 @@ pub(super) fn check(
                 io.katacontainers.config.runtime.create_container_timeout",
                 runtime.limit.as_secs_f64()
             );
-            findings.push(at(
-                runtime,
-                handler,
-                "timeout-create-short",
-                Severity::Warning,
-                message,
-            ));
+            findings.push(at(runtime, handler, "timeout-create-short", Severity::Warning, message));
         }
         if let Some(kubelet) = kubelet.filter(|kubelet| kubelet.limit < runtime.limit) {
             let message = format!(
@@ -49,13 +40,7 @@ pub(super) fn check(
                 kubelet.limit.as_secs_f64()
             );
             let severity = Severity::Warning;
-            findings.push(at(
-                runtime,
-                handler,
-                "timeout-kubelet-first",
-                severity,
-                message,
-            ));
+            findings.push(at(runtime, handler, "timeout-kubelet-first", severity, message));
         }
         let others = limits.iter().filter(|other| {
             other.ends == Ends::Pull && other.who != runtime.who && other.limit < runtime.limit
@@ -68,13 +53,7 @@ pub(super) fn check(
                 other.limit.as_secs_f64(),
                 runtime.limit.as_secs_f64()
             );
-            findings.push(at(
-                other,
-                handler,
-                "timeout-pull-first",
-                Severity::Warning,
-                message,
-            ));
+            findings.push(at(other, handler, "timeout-pull-first", Severity::Warning, message));
         }
     }
     findings.extend(providers(handler, set));

@@ -3,9 +3,7 @@ use puller_config::RegistryHost;
 use super::*;
 use crate::providers::{AskedPlugin, NotKept};
 
-const FRESH: Outcome = Outcome::Fresh {
-    kept_for: Err(NotKept::NoTime),
-};
+const FRESH: Outcome = Outcome::Fresh { kept_for: Err(NotKept::NoTime) };
 
 /// Whether the wrapper may rely on the agent after these passes.
 fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
@@ -19,10 +17,8 @@ fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
             repositories: None,
             outcome: *outcome,
         };
-        let contribution = Contribution {
-            asked: pass.iter().map(of_plugin).collect(),
-            ..Contribution::default()
-        };
+        let contribution =
+            Contribution { asked: pass.iter().map(of_plugin).collect(), ..Contribution::default() };
         asked.count(&contribution, true);
         // For another sandbox of the same pass.
         asked.count(&contribution, false);
@@ -33,11 +29,8 @@ fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
 
 #[test]
 fn a_plugin_works_once_it_answered_until_it_failed_for_long() {
-    let (answers, hangs, fails) = (
-        &[("one", FRESH)][..],
-        &[("one", Outcome::Hung)][..],
-        &[("one", Outcome::Failed)][..],
-    );
+    let (answers, hangs, fails) =
+        (&[("one", FRESH)][..], &[("one", Outcome::Hung)][..], &[("one", Outcome::Failed)][..]);
     let kept = &[("one", Outcome::Kept { left: LEAST })][..];
     for (passes, works) in [
         (&[][..], false),
@@ -72,11 +65,7 @@ fn node(at: &std::path::Path) -> Options {
         at.join("list.json"),
         at
     );
-    for (name, text) in [
-        ("ecr", script),
-        ("list.json", list),
-        ("settings", &settings),
-    ] {
+    for (name, text) in [("ecr", script), ("list.json", list), ("settings", &settings)] {
         // By another process: of a file that this one writes, a child of a neighbour may still
         // have the descriptor, and then nobody can execute it.
         let command = "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\"";

@@ -103,10 +103,7 @@ impl<'a> Contents<'a> {
             Err(error) => return Err(line(&error, error.remedy())),
         }
         let Some(document) = self.document(record) else {
-            return Ok(Brought::There {
-                state: UNSEEN,
-                changed: false,
-            });
+            return Ok(Brought::There { state: UNSEEN, changed: false });
         };
         let unknown = match self.options.providers {
             true => UNSEEN,
@@ -120,11 +117,7 @@ impl<'a> Contents<'a> {
         };
         let (image, state) = match self.image(made_of)? {
             Content::Whole(image) => (Some(image), CURRENT),
-            Content::Part {
-                image,
-                document,
-                why,
-            } => {
+            Content::Part { image, document, why } => {
                 let (is_more, is_all) = match document {
                     // The document alone is more than a refusal of every pull, and less than
                     // anything else.
@@ -147,10 +140,7 @@ impl<'a> Contents<'a> {
             return Ok(Brought::There { state, changed });
         };
         match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
-            Ok(updated) => Ok(Brought::There {
-                state,
-                changed: updated.changed,
-            }),
+            Ok(updated) => Ok(Brought::There { state, changed: updated.changed }),
             // It is about to start, or has just ended.
             Err(UpdateError::Nothing { .. }) => Ok(Brought::Gone),
             Err(error) => Err(line(&error, error.remedy())),
@@ -231,25 +221,13 @@ impl<'a> Contents<'a> {
             )
         };
         Ok(match completed {
-            Ok(Completed {
-                text,
-                missing: None,
-                ..
-            }) => Content::Whole(encode(&text)?),
-            Ok(Completed {
-                text,
-                document,
-                missing: Some(why),
-            }) => Content::Part {
+            Ok(Completed { text, missing: None, .. }) => Content::Whole(encode(&text)?),
+            Ok(Completed { text, document, missing: Some(why) }) => Content::Part {
                 image: encode(&text)?,
                 document: Some(Arc::new(document)),
                 why: line(why),
             },
-            Err(why) => Content::Part {
-                image: encode(&text)?,
-                document: None,
-                why: line(why),
-            },
+            Err(why) => Content::Part { image: encode(&text)?, document: None, why: line(why) },
         })
     }
 

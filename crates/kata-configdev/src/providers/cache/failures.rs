@@ -47,10 +47,7 @@ impl Cache {
         let holds = written <= self.now && self.now < until && until - written <= MOST;
         let why = content.get(HEADER_BYTES..)?;
         let why = str::from_utf8(&why[..why.len().min(MAX_WHY_BYTES)]).ok()?;
-        holds.then(|| KnownFailure {
-            left: until - self.now,
-            why: why.to_owned(),
-        })
+        holds.then(|| KnownFailure { left: until - self.now, why: why.to_owned() })
     }
 
     /// Remembers that the plugin gave no answer about `host`, and whether it hung.
@@ -62,9 +59,7 @@ impl Cache {
         hung: bool,
     ) {
         let name = name(fingerprint, host);
-        let before = self
-            .content(&name)
-            .filter(|text| self.is_known_failure(text));
+        let before = self.content(&name).filter(|text| self.is_known_failure(text));
         let before = before.and_then(|text| times(&text, MAGIC));
         let lasts = match (hung, before) {
             (false, _) => BRIEF,

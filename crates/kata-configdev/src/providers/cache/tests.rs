@@ -101,12 +101,7 @@ fn an_answer_holds_as_long_as_it_says() {
         ("\"cacheDuration\":\"100h\",", HOUR, 12 * 3600),
     ] {
         let mut cache = at(&dir, 1000);
-        cache.keep(
-            &fingerprint("a"),
-            &host("reg.corp"),
-            &answer("Registry", duration),
-            default,
-        );
+        cache.keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", duration), default);
         assert_eq!(files(&dir).len(), usize::from(lasts > 0), "{duration}");
         assert_eq!(finds(&at(&dir, 1000), "reg.corp"), lasts > 0, "{duration}");
         if lasts > 0 {
@@ -139,19 +134,9 @@ fn an_answer_holds_as_long_as_it_says() {
 fn answers_are_found_by_what_they_are_about() {
     let Some(dir) = in_memory() else { return };
     let mut cache = at(&dir, 0);
-    cache.keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Image", ""),
-        HOUR,
-    );
+    cache.keep(&fingerprint("a"), &host("reg.corp"), &answer("Image", ""), HOUR);
     assert!(files(&dir).is_empty(), "single images are not kept");
-    cache.keep(
-        &fingerprint("a"),
-        &host("reg.corp:5000"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    cache.keep(&fingerprint("a"), &host("reg.corp:5000"), &answer("Registry", ""), HOUR);
     assert!(finds(&cache, "reg.corp:5000"));
     assert!(!finds(&cache, "reg.corp"));
     let other = cache.find(&fingerprint("b"), &host("reg.corp:5000"), Version::V1);
@@ -161,24 +146,14 @@ fn answers_are_found_by_what_they_are_about() {
     let other = fingerprint("a").about(Some("team"));
     let found = cache.find(&other, &host("reg.corp:5000"), Version::V1);
     assert!(found.is_none(), "other repositories");
-    cache.keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Global", ""),
-        HOUR,
-    );
+    cache.keep(&fingerprint("a"), &host("reg.corp"), &answer("Global", ""), HOUR);
     assert!(finds(&cache, "other.corp"));
 }
 
 #[test]
 fn a_file_that_is_not_ours_is_as_good_as_none() {
     let Some(dir) = in_memory() else { return };
-    at(&dir, 1000).keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    at(&dir, 1000).keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", ""), HOUR);
     let [file] = files(&dir).try_into().unwrap();
     let good = std::fs::read(&file).unwrap();
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -195,14 +170,8 @@ fn a_file_that_is_not_ours_is_as_good_as_none() {
         ("cut off", good[..good.len() - 1].to_vec()),
         ("longer", changed(&|bytes| bytes.push(b'x'))),
         ("other magic", changed(&|bytes| bytes[7] = b'2')),
-        (
-            "from the future",
-            changed(&|bytes| bytes[8..16].copy_from_slice(&number(2000 * second))),
-        ),
-        (
-            "for ever",
-            changed(&|bytes| bytes[16..24].copy_from_slice(&number(u64::MAX))),
-        ),
+        ("from the future", changed(&|bytes| bytes[8..16].copy_from_slice(&number(2000 * second)))),
+        ("for ever", changed(&|bytes| bytes[16..24].copy_from_slice(&number(u64::MAX)))),
         (
             "expires before it was written",
             changed(&|bytes| {
@@ -238,16 +207,8 @@ fn a_file_that_is_not_ours_is_as_good_as_none() {
     let set_mode = |mode| std::fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
     std::fs::write(&file, &good).unwrap();
     set_mode(0o666);
-    assert!(
-        !finds(&at(&dir, 1000), "reg.corp"),
-        "writable for everybody"
-    );
-    at(&dir, 1000).keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    assert!(!finds(&at(&dir, 1000), "reg.corp"), "writable for everybody");
+    at(&dir, 1000).keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", ""), HOUR);
     assert!(finds(&at(&dir, 1000), "reg.corp"));
     // No link is followed, and none is replaced.
     let elsewhere = dir.path().join("elsewhere");
@@ -257,12 +218,7 @@ fn a_file_that_is_not_ours_is_as_good_as_none() {
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     assert!(!finds(&at(&dir, 1000), "reg.corp"), "a directory");
-    at(&dir, 1000).keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    at(&dir, 1000).keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", ""), HOUR);
     assert!(file.is_dir());
 }
 
@@ -285,12 +241,7 @@ fn a_directory_that_is_not_ours_is_no_cache() {
 #[test]
 fn what_killed_processes_and_time_leave_is_removed() {
     let Some(dir) = in_memory() else { return };
-    at(&dir, 1000).keep(
-        &fingerprint("a"),
-        &host("old.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    at(&dir, 1000).keep(&fingerprint("a"), &host("old.corp"), &answer("Registry", ""), HOUR);
     let place = dir.path().join("kata-configdev/credential-providers");
     // What a process leaves that is killed between the first byte and the name.
     let [fresh, stale] =
@@ -298,23 +249,10 @@ fn what_killed_processes_and_time_leave_is_removed() {
     std::fs::write(&fresh, SECRET).unwrap();
     std::fs::write(&stale, SECRET).unwrap();
     let past = std::time::SystemTime::now() - 2 * TEMPORARY_FOR;
-    std::fs::File::options()
-        .write(true)
-        .open(&stale)
-        .unwrap()
-        .set_modified(past)
-        .unwrap();
-    assert!(
-        !finds(&at(&dir, 1000), "reg.corp"),
-        "half a file is no answer"
-    );
+    std::fs::File::options().write(true).open(&stale).unwrap().set_modified(past).unwrap();
+    assert!(!finds(&at(&dir, 1000), "reg.corp"), "half a file is no answer");
     let later = 1000 + HOUR.as_secs();
-    at(&dir, later).keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    at(&dir, later).keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", ""), HOUR);
     assert!(finds(&at(&dir, later), "reg.corp"));
     let left = files(&dir);
     assert_eq!(left.len(), 2, "{left:?}");
@@ -328,12 +266,7 @@ fn a_full_directory_takes_nothing_more() {
     for number in 0..MAX_FILES {
         std::fs::write(place.join(format!(".kata-configdev.{number}")), "").unwrap();
     }
-    at(&dir, 0).keep(
-        &fingerprint("a"),
-        &host("reg.corp"),
-        &answer("Registry", ""),
-        HOUR,
-    );
+    at(&dir, 0).keep(&fingerprint("a"), &host("reg.corp"), &answer("Registry", ""), HOUR);
     assert!(!finds(&at(&dir, 0), "reg.corp"));
 }
 
@@ -348,15 +281,8 @@ fn answers_about_repositories_have_half_the_room() {
     }
     let answer = answer("Registry", "");
     let of_pod = fingerprint("a").about_repository("team/app");
-    let put = |fingerprint| {
-        keep(
-            Some(&mut at(&dir, 0)),
-            fingerprint,
-            &host("reg.corp"),
-            &answer,
-            HOUR,
-        )
-    };
+    let put =
+        |fingerprint| keep(Some(&mut at(&dir, 0)), fingerprint, &host("reg.corp"), &answer, HOUR);
     assert_eq!(put(&of_pod), Err(NotKept::NoPlace));
     at(&dir, 0).remember_failure(&of_pod, &host("reg.corp"), "why", true);
     assert!(at(&dir, 0).failure(&of_pod, &host("reg.corp")).is_none());
@@ -368,17 +294,12 @@ fn an_answer_about_a_repository_is_for_it_alone() {
     let Some(dir) = in_memory() else { return };
     let of = |repository| fingerprint("a").about_repository(repository);
     let find = |fingerprint: &Fingerprint, name| {
-        at(&dir, 0)
-            .find(fingerprint, &host(name), Version::V1)
-            .is_some()
+        at(&dir, 0).find(fingerprint, &host(name), Version::V1).is_some()
     };
     for kind in ["Image", "Registry", "Global"] {
         let kept = at(&dir, 0).keep(&of(kind), &host("reg.corp"), &answer(kind, ""), HOUR);
         assert!(kept.is_some() && find(&of(kind), "reg.corp"), "{kind}");
-        assert!(
-            !find(&of("other"), "reg.corp") && !find(&of(kind), "other.corp"),
-            "{kind}"
-        );
+        assert!(!find(&of("other"), "reg.corp") && !find(&of(kind), "other.corp"), "{kind}");
         for wider in [fingerprint("a"), fingerprint("a").about(Some(kind))] {
             assert!(!find(&wider, "reg.corp"), "{kind}");
         }
@@ -392,12 +313,7 @@ fn an_answer_about_a_repository_is_for_it_alone() {
 fn an_answer_for_everything_is_none_about_a_registry_that_it_does_not_name() {
     let Some(dir) = in_memory() else { return };
     let mut cache = at(&dir, 0);
-    cache.keep(
-        &fingerprint("a"),
-        &host("one.corp"),
-        &answer("Global", ""),
-        HOUR,
-    );
+    cache.keep(&fingerprint("a"), &host("one.corp"), &answer("Global", ""), HOUR);
     assert!(finds(&cache, "two.corp"), "its key is *.corp");
     let find = |name| cache.find(&fingerprint("a"), &host(name), Version::V1);
     assert!(find("reg.example").is_none());
@@ -414,25 +330,14 @@ fn sweep_forgets_what_has_expired() {
     for (argument, written) in [("old", Duration::ZERO), ("new", now)] {
         let mut cache = Cache::open_at(dir.path(), written, true).unwrap();
         cache.files = Some(0);
-        let duration = if argument == "old" {
-            "\"cacheDuration\":\"1ns\","
-        } else {
-            ""
-        };
-        cache.keep(
-            &fingerprint(argument),
-            &host("reg.corp"),
-            &answer("Registry", duration),
-            HOUR,
-        );
+        let duration = if argument == "old" { "\"cacheDuration\":\"1ns\"," } else { "" };
+        cache.keep(&fingerprint(argument), &host("reg.corp"), &answer("Registry", duration), HOUR);
     }
     assert_eq!(files(&dir).len(), 2);
     crate::sweep::sweep(dir.path(), Duration::ZERO).unwrap();
     assert_eq!(files(&dir).len(), 1);
     let found =
-        Cache::open(dir.path())
-            .unwrap()
-            .find(&fingerprint("new"), &host("reg.corp"), Version::V1);
+        Cache::open(dir.path()).unwrap().find(&fingerprint("new"), &host("reg.corp"), Version::V1);
     assert!(found.is_some());
     // Where nothing was ever kept, nothing is made.
     let empty = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -488,13 +393,7 @@ fn a_failure_is_remembered_for_a_short_time() {
     };
     assert_eq!(left(1000), None);
     // Twice as long each time that it hangs again, up to a limit.
-    for (moment, lasts) in [
-        (1000, 30),
-        (1030, 60),
-        (1100, 120),
-        (1220, 240),
-        (1500, 240),
-    ] {
+    for (moment, lasts) in [(1000, 30), (1030, 60), (1100, 120), (1220, 240), (1500, 240)] {
         fail(moment, true);
         assert_eq!(left(moment), Some(lasts), "{moment}");
         assert_eq!(left(moment + lasts - 1), Some(1));

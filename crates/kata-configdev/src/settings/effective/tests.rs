@@ -85,10 +85,7 @@ fn later_files_win_per_key() {
         "document = \"/main\"\ntransport = \"file\"\nannotation-allow = [\"/a\", \"/b\"]\n",
         &[
             ("90-last.toml", "document = \"/90\"\n"),
-            (
-                "10-first.toml",
-                "\ndocument = \"/10\"\nannotation-allow = []\n",
-            ),
+            ("10-first.toml", "\ndocument = \"/10\"\nannotation-allow = []\n"),
             ("9-text.toml", "run-root = \"/nine\"\n"),
             ("50-disabled.toml.bak", "document = 7\n"),
             (".60-hidden.toml", "document = 7\n"),
@@ -96,21 +93,10 @@ fn later_files_win_per_key() {
         ],
     );
     let effective = load(&dir).unwrap();
-    let names: Vec<_> = effective
-        .files
-        .iter()
-        .map(|path| path.file_name().unwrap().to_str().unwrap())
-        .collect();
+    let names: Vec<_> =
+        effective.files.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
     // By bytes, as Kata sorts its own drop-ins: "9-" is behind "10-" and before "90-".
-    assert_eq!(
-        names,
-        [
-            "config.toml",
-            "10-first.toml",
-            "9-text.toml",
-            "90-last.toml"
-        ]
-    );
+    assert_eq!(names, ["config.toml", "10-first.toml", "9-text.toml", "90-last.toml"]);
     let settings = &effective.settings;
     assert_eq!(settings.document.as_deref(), Some(Path::new("/90")));
     assert!(settings.annotation_allow.is_empty());
@@ -141,14 +127,9 @@ fn disks_are_merged_by_magic() {
     assert_eq!(sizes.collect::<Vec<_>>(), [4 << 20, 5]);
     let origin = merged.origins.of("disks.timesync").to_string();
     assert!(origin.ends_with("/config.d/a.toml:2"), "{origin}");
-    let many: String = (0..MAX_DISKS)
-        .map(|n| disk(&format!("disk-{n:03}"), ""))
-        .collect();
+    let many: String = (0..MAX_DISKS).map(|n| disk(&format!("disk-{n:03}"), "")).collect();
     for (drop_in, rule) in [
-        (
-            disk("othersss", ", serial = \"timesync\""),
-            "another disk has the serial",
-        ),
+        (disk("othersss", ", serial = \"timesync\""), "another disk has the serial"),
         (many, "timesync: more than 8 disks"),
     ] {
         let message = load(&drop_in).unwrap_err();
@@ -159,34 +140,15 @@ fn disks_are_merged_by_magic() {
 #[test]
 fn qemu_is_merged_by_machine_type() {
     let cases: [(&str, &[&str], Qemu); 6] = [
-        (
-            "[qemu]\nq35 = \"/q\"\n",
-            &[],
-            qemu("/usr/bin/qemu-system-x86_64", &[("q35", "/q")]),
-        ),
-        (
-            "[qemu]\nq35 = \"/q\"\ndefault = \"/d\"\n",
-            &[],
-            qemu("/d", &[("q35", "/q")]),
-        ),
+        ("[qemu]\nq35 = \"/q\"\n", &[], qemu("/usr/bin/qemu-system-x86_64", &[("q35", "/q")])),
+        ("[qemu]\nq35 = \"/q\"\ndefault = \"/d\"\n", &[], qemu("/d", &[("q35", "/q")])),
         (
             "[qemu]\nq35 = \"/q\"\n",
             &["[qemu]\nmicrovm = \"/m\"\n", "qemu.q35 = \"/other\"\n"],
-            qemu(
-                "/usr/bin/qemu-system-x86_64",
-                &[("microvm", "/m"), ("q35", "/other")],
-            ),
+            qemu("/usr/bin/qemu-system-x86_64", &[("microvm", "/m"), ("q35", "/other")]),
         ),
-        (
-            "qemu = \"/d\"\n",
-            &["qemu.q35 = \"/q\"\n"],
-            qemu("/d", &[("q35", "/q")]),
-        ),
-        (
-            "[qemu]\nq35 = \"/q\"\ndefault = \"/d\"\n",
-            &["qemu = \"/all\"\n"],
-            qemu("/all", &[]),
-        ),
+        ("qemu = \"/d\"\n", &["qemu.q35 = \"/q\"\n"], qemu("/d", &[("q35", "/q")])),
+        ("[qemu]\nq35 = \"/q\"\ndefault = \"/d\"\n", &["qemu = \"/all\"\n"], qemu("/all", &[])),
         (
             "qemu = { s390-ccw-virtio = \"/s\" }\n",
             &[],
@@ -195,11 +157,8 @@ fn qemu_is_merged_by_machine_type() {
     ];
     for (main, drop_ins, expected) in cases {
         let names: Vec<String> = (0..drop_ins.len()).map(|n| format!("{n}.toml")).collect();
-        let files: Vec<_> = names
-            .iter()
-            .map(String::as_str)
-            .zip(drop_ins.iter().copied())
-            .collect();
+        let files: Vec<_> =
+            names.iter().map(String::as_str).zip(drop_ins.iter().copied()).collect();
         let effective = load(&node(main, &files)).unwrap();
         assert_eq!(effective.settings.qemu, expected, "{main} {drop_ins:?}");
         for machine in expected.by_machine.keys() {

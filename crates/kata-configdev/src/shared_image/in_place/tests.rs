@@ -82,17 +82,10 @@ fn pairs() -> Vec<(String, String)> {
     };
     let filler = "# nothing\n".repeat(300);
     let many = |password: &str| {
-        (0..40)
-            .map(|number| entry(&format!("r{number}"), password))
-            .collect::<String>()
+        (0..40).map(|number| entry(&format!("r{number}"), password)).collect::<String>()
     };
-    let around = |password: &str| {
-        format!(
-            "{}{filler}{}",
-            entry("first", password),
-            entry("last", password)
-        )
-    };
+    let around =
+        |password: &str| format!("{}{filler}{}", entry("first", password), entry("last", password));
     vec![
         (entry("a", "old-password"), entry("a", "new-password")),
         (many("old-password"), many("new-password")),
@@ -113,18 +106,10 @@ fn whenever_a_guest_reads_it_gets_the_old_document_or_the_new_one_or_none() {
     for (old, new) in pairs() {
         let size = 32 << 10;
         let states = states(&image(&old, size), &image(&new, size));
-        assert_eq!(
-            states[states.len() - 1],
-            image(&new, size),
-            "nothing is left"
-        );
+        assert_eq!(states[states.len() - 1], image(&new, size), "nothing is left");
         for seed in 1..=2000_u64 {
             let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let disk = Changing {
-                states: &states,
-                now: 0.into(),
-                random: random.into(),
-            };
+            let disk = Changing { states: &states, now: 0.into(), random: random.into() };
             let read = decode(&disk, Magic::IMAGEPULLER);
             let found = read.map(|image| String::from_utf8(image.document.to_vec()).unwrap());
             counts[match found {
@@ -166,38 +151,20 @@ fn in_the_middle_there_is_no_image() {
 }
 
 fn sandbox() -> (TempDir, SandboxId) {
-    (
-        tempfile::tempdir().unwrap(),
-        SandboxId::parse("box-1").unwrap(),
-    )
+    (tempfile::tempdir().unwrap(), SandboxId::parse("box-1").unwrap())
 }
 
 fn open(run: &TempDir, sandbox: &SandboxId) -> Result<InPlace, String> {
-    InPlace::open_within(
-        run.path(),
-        sandbox,
-        Magic::IMAGEPULLER,
-        Duration::from_millis(50),
-    )
-    .map(Option::unwrap)
-    .map_err(|error| error.to_string())
+    InPlace::open_within(run.path(), sandbox, Magic::IMAGEPULLER, Duration::from_millis(50))
+        .map(Option::unwrap)
+        .map_err(|error| error.to_string())
 }
 
 #[test]
 fn the_file_stays_the_same_file() {
     let (run, sandbox) = sandbox();
-    assert!(
-        InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER)
-            .unwrap()
-            .is_none()
-    );
-    let path = put(
-        run.path(),
-        &sandbox,
-        Magic::IMAGEPULLER,
-        &image("old", 4096),
-    )
-    .unwrap();
+    assert!(InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER).unwrap().is_none());
+    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("old", 4096)).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     let before = path.metadata().unwrap();
     let new = image("new", 4096);
@@ -212,11 +179,7 @@ fn the_file_stays_the_same_file() {
     assert_eq!(after.mode() & 0o7777, 0o600);
     drop(file);
     remove(run.path(), &sandbox).unwrap();
-    assert!(
-        InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER)
-            .unwrap()
-            .is_none()
-    );
+    assert!(InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER).unwrap().is_none());
 }
 
 /// How often this process has the file open.
@@ -240,25 +203,14 @@ fn one_update_at_a_time() {
     // The second one waits with the file open, and then the name is another file's.
     let waiting = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            InPlace::open_within(
-                run.path(),
-                &sandbox,
-                Magic::IMAGEPULLER,
-                Duration::from_secs(60),
-            )
-            .map(|_| ())
+            InPlace::open_within(run.path(), &sandbox, Magic::IMAGEPULLER, Duration::from_secs(60))
+                .map(|_| ())
         });
         let start = Instant::now();
         while times_open(&path) < 2 && start.elapsed() < Duration::from_secs(60) {
             sleep(Duration::from_millis(1));
         }
-        put(
-            run.path(),
-            &sandbox,
-            Magic::IMAGEPULLER,
-            &image("other", 512),
-        )
-        .unwrap();
+        put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("other", 512)).unwrap();
         drop(first);
         waiting.join().unwrap()
     });
@@ -282,14 +234,8 @@ fn only_an_image_is_updated() {
     let other = encode(Magic::INITDATA, b"x").unwrap().to_vec();
     refused(&replace(other), "no configuration image");
     refused(&replace(Vec::new()), "no configuration image");
-    refused(
-        &replace(image("x", 512)[..511].to_vec()),
-        "no configuration image",
-    );
-    refused(
-        &replace(image("x", MAX_CAPACITY_BYTES + 512)),
-        "no configuration image",
-    );
+    refused(&replace(image("x", 512)[..511].to_vec()), "no configuration image");
+    refused(&replace(image("x", MAX_CAPACITY_BYTES + 512)), "no configuration image");
     let elsewhere = tempfile::tempdir().unwrap();
     let victim = elsewhere.path().join("victim");
     std::fs::write(&victim, image("victim", 512)).unwrap();
@@ -311,14 +257,8 @@ fn only_an_image_is_updated() {
     );
     let fifo = |path: &Path| {
         std::fs::remove_file(path).unwrap();
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            path,
-            rustix::fs::FileType::Fifo,
-            Mode::RWXU,
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, Mode::RWXU, 0)
+            .unwrap();
     };
     refused(&fifo, "not a regular file");
     let writable =

@@ -8,9 +8,7 @@ pub const BREAKS: &[(&str, Break)] = &[
     ("kubelet-unread", |node| {
         node.put(KUBELET, "runtimeRequestTimeout: soon\n");
     }),
-    ("providers-not-asked", |node| {
-        node.put(PROVIDERS, &listing(""))
-    }),
+    ("providers-not-asked", |node| node.put(PROVIDERS, &listing(""))),
     ("providers-not-found", |node| node.append(SETTINGS, ASKING)),
     ("providers-invalid", |node| {
         node.append(SETTINGS, ASKING);
@@ -43,10 +41,7 @@ pub const BREAKS: &[(&str, Break)] = &[
         node.put("var/lib/kubelet/config.json", auths);
     }),
     ("provider-pattern", |node| {
-        node.append(
-            SETTINGS,
-            "[credential-providers]\nregistries = \"matchImages\"\n",
-        );
+        node.append(SETTINGS, "[credential-providers]\nregistries = \"matchImages\"\n");
         node.put(PROVIDERS, include_str!("../../data/kubelet/eks.json"));
     }),
     ("provider-wants-token", |node| {

@@ -16,11 +16,7 @@ fn the_wrapper_leaves_no_process_behind() {
          while [ ! -e {0} ]; do sleep 0.01; done",
         fled.display()
     );
-    plugins.add(
-        "one",
-        &first,
-        &answer("Registry", "*.corp *.corp:5000", "one"),
-    );
+    plugins.add("one", &first, &answer("Registry", "*.corp *.corp:5000", "one"));
     let (document, stderr) = plugins.start();
     assert_eq!(user(&document, "reg.corp").as_deref(), Some("one"));
     assert_eq!(stderr, "");
@@ -56,9 +52,7 @@ fn children_of_before_live_on() {
     plugins.write();
     let mut command = Command::new("/bin/sh");
     plugins.node.place(&mut command);
-    command
-        .args(["-c", &script, env!("CARGO_BIN_EXE_kata-configdev-qemu")])
-        .args(SANDBOX);
+    command.args(["-c", &script, env!("CARGO_BIN_EXE_kata-configdev-qemu")]).args(SANDBOX);
     let waiting = Waiting::start(command);
     let process = |name: &str| Path::new("/proc").join(name);
     let stat = |number: &str| std::fs::read_to_string(process(number).join("stat"));
@@ -71,13 +65,7 @@ fn children_of_before_live_on() {
     let (status, stderr) = waiting.finish();
     let _ = Command::new("kill").arg(abandoned).status();
     assert_eq!((status.code(), stderr.as_str()), (Some(7), ""));
-    assert!(
-        !abandoned_stat.is_empty() && !abandoned_stat.contains(") Z "),
-        "{abandoned_stat}"
-    );
-    assert!(
-        !child_stat.is_empty(),
-        "it ended by itself, and nobody took leave of it"
-    );
+    assert!(!abandoned_stat.is_empty() && !abandoned_stat.contains(") Z "), "{abandoned_stat}");
+    assert!(!child_stat.is_empty(), "it ended by itself, and nobody took leave of it");
     assert!(!has_fled, "{fled} goes on");
 }

@@ -18,11 +18,7 @@ impl Plugins {
             "image=$(sed 's/.*\"image\":\"\\([^\"]*\\).*/\\1/')\necho $image >> {}\nimage=$(echo $image | tr : +)",
             plugins.node.path("asked").display()
         );
-        plugins.add(
-            "noting",
-            &first,
-            &answer("Global", "*.corp *.corp:5000", "'$image'"),
-        );
+        plugins.add("noting", &first, &answer("Global", "*.corp *.corp:5000", "'$image'"));
         plugins
     }
 
@@ -53,18 +49,10 @@ fn plugins_are_asked_about_listed_repositories() {
     assert_eq!(user(&document, other).as_deref(), Some("reg.corp+5000/b"));
     let below = format!("{one}/part");
     assert_eq!(user(&document, &below).as_deref(), Some(one));
-    for nobodys in [
-        "reg.corp/team-a",
-        "reg.corp/team-a/app-b",
-        "reg.corp:5000",
-        "evil.corp/x",
-    ] {
+    for nobodys in ["reg.corp/team-a", "reg.corp/team-a/app-b", "reg.corp:5000", "evil.corp/x"] {
         assert_eq!(user(&document, nobodys), None, "{nobodys}");
     }
-    assert_eq!(
-        user(&document, "registry.corp/c").as_deref(),
-        Some("puller")
-    );
+    assert_eq!(user(&document, "registry.corp/c").as_deref(), Some("puller"));
 
     // What the administrator says is the most that anybody gets.
     plugins.more = "only-registries = [\"reg.corp:443/team-b\"]\n".into();
@@ -78,12 +66,7 @@ fn plugins_are_asked_about_listed_repositories() {
     assert_eq!(user(&document, one), None);
     assert_eq!(user(&document, "registry.corp/c"), None);
     // An entry that nobody uses keeps all but its secrets.
-    assert!(
-        document
-            .registries
-            .iter()
-            .any(|(name, _)| name.to_string() == "registry.corp.")
-    );
+    assert!(document.registries.iter().any(|(name, _)| name.to_string() == "registry.corp."));
 }
 
 #[test]
@@ -100,10 +83,7 @@ fn no_annotation_makes_more_questions() {
         "{stderr}"
     );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    assert_eq!(
-        user(&document, "reg.corp/r31").as_deref(),
-        Some("reg.corp/r31")
-    );
+    assert_eq!(user(&document, "reg.corp/r31").as_deref(), Some("reg.corp/r31"));
 }
 
 /// A plugin may give each pod a token of its own, whatever it says of how long and for what that
@@ -134,9 +114,7 @@ fn an_answer_for_one_pod_reaches_no_other() {
         assert_eq!(user(&document, "reg.corp"), None);
     }
     // Nor does it reach one that is for everything.
-    plugins
-        .node
-        .write("bundle/config.json", r#"{"ociVersion":"1.1.0"}"#);
+    plugins.node.write("bundle/config.json", r#"{"ociVersion":"1.1.0"}"#);
     let (document, _) = plugins.start();
     let probe = "reg.corp/probe";
     for image in ["reg.corp/team-a", "reg.corp/x"] {

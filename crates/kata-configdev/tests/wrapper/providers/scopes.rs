@@ -31,11 +31,8 @@ fn what_is_remembered_of_one_half_says_nothing_of_the_other() {
             let user = |half: &str| user(&document, &format!("reg.corp/{half}/app"));
             assert_eq!(user(good).as_deref(), Some("half"), "{start}: {stderr}");
             assert_eq!(user(bad), None, "{start}");
-            let mut asked: Vec<_> = std::fs::read_to_string(&asked)
-                .unwrap()
-                .lines()
-                .map(String::from)
-                .collect();
+            let mut asked: Vec<_> =
+                std::fs::read_to_string(&asked).unwrap().lines().map(String::from).collect();
             asked.sort();
             assert_eq!(asked, ["one", "two"], "{start}: {stderr}");
             let again = stderr.contains("not asked again so soon");

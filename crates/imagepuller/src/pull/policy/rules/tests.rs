@@ -61,9 +61,7 @@ fn one_signature_for_each_requirement_is_held_back() {
     };
     let nothing = SimpleSignature {
         payload: b"x".to_vec(),
-        signature: SimpleSignature::new(&team.0, DIGEST, "r.test/app")
-            .unwrap()
-            .signature,
+        signature: SimpleSignature::new(&team.0, DIGEST, "r.test/app").unwrap().signature,
     };
     let of_team = sign(&team.0, DIGEST, "r.test/app:2");
     let of_tester = sign(&tester.0, DIGEST, "r.test/app");
@@ -99,10 +97,7 @@ fn one_signature_for_each_requirement_is_held_back() {
     let contents = std::slice::from_ref(&digest);
     let mut keys = Keys::default();
     let wanted = rules.helpful(&name, contents, &found, &keys).unwrap_err();
-    assert!(
-        wanted.contains("team") && wanted.contains("tester"),
-        "{wanted:?}"
-    );
+    assert!(wanted.contains("team") && wanted.contains("tester"), "{wanted:?}");
     // With a key that cannot be read, one scope holds for nothing; the other is as before.
     keys.insert("broken".to_owned(), Err("is not there".to_owned()));
     keys.insert("team".to_owned(), Ok(team.1));

@@ -45,10 +45,7 @@ pub fn attributes() -> Vec<u8> {
         .file("attributes/user", "x")
         .pax(&[("SCHILY.xattr.user.large", &[b'l'; 2000])])
         .directory("attributes/user-directory")
-        .pax(&[
-            ("SCHILY.xattr.trusted.text", b"value"),
-            ("SCHILY.xattr.user.kept", b"yes"),
-        ])
+        .pax(&[("SCHILY.xattr.trusted.text", b"value"), ("SCHILY.xattr.user.kept", b"yes")])
         .file("attributes/trusted", "x")
         .pax(&[("SCHILY.xattr.trusted.overlay.opaque", b"y")])
         .directory("attributes/opaque-by-attribute")
@@ -62,17 +59,8 @@ pub fn attributes() -> Vec<u8> {
         .pax(&[acl])
         .entry_with(EntryType::Char, "attributes/acl-node", "", b"", node)
         .pax(&[acl])
-        .entry_with(
-            EntryType::Fifo,
-            "attributes/acl-pipe",
-            "",
-            b"",
-            with(0o670, 3, 1),
-        )
-        .pax(&[(
-            "SCHILY.acl.access",
-            b"user::rw-,user:1000:rwx,group::r--,mask::rwx,other::---",
-        )])
+        .entry_with(EntryType::Fifo, "attributes/acl-pipe", "", b"", with(0o670, 3, 1))
+        .pax(&[("SCHILY.acl.access", b"user::rw-,user:1000:rwx,group::r--,mask::rwx,other::---")])
         .file_with("attributes/acl-in-words", "x", with(0o670, 3, 1))
         .pax(&[("SCHILY.xattr.user.first", b"1"), default])
         .directory("attributes/twice")

@@ -74,34 +74,16 @@ pub fn names() -> Vec<u8> {
         .file_with("forms/gnu", b"x", gnu)
         .pax(&[("size", b"1000")])
         .file_with("forms/pax-size", [b'p'; 1000], |header| header.set_size(3))
-        .pax(&[
-            ("comment", b"nothing"),
-            ("atime", b"1.5"),
-            ("VENDOR.unknown", b"\0\xff"),
-        ])
+        .pax(&[("comment", b"nothing"), ("atime", b"1.5"), ("VENDOR.unknown", b"\0\xff")])
         .file("forms/comment", "x")
         .directory_with("forms/sized", |header| header.set_size(4096))
         .file(format!("forms/{}", "block-512"), vec![b'b'; 512])
         .file("forms/empty", "")
         .directory("nodes")
         .entry_with(EntryType::Char, "nodes/null", "", b"", node(1, 3, 0o666))
-        .entry_with(
-            EntryType::Block,
-            "nodes/disk",
-            "",
-            b"",
-            node(259, 70_000, 0o660),
-        )
-        .entry_with(
-            EntryType::Char,
-            "nodes/largest",
-            "",
-            b"",
-            node(4095, 0o3_777_777, 0o600),
-        )
-        .entry_with(EntryType::Fifo, "nodes/pipe", "", b"", |header| {
-            header.set_mode(0o622)
-        })
+        .entry_with(EntryType::Block, "nodes/disk", "", b"", node(259, 70_000, 0o660))
+        .entry_with(EntryType::Char, "nodes/largest", "", b"", node(4095, 0o3_777_777, 0o600))
+        .entry_with(EntryType::Fifo, "nodes/pipe", "", b"", |header| header.set_mode(0o622))
         .hard_link_with("nodes/null-again", "nodes/null", node(1, 3, 0o666))
         .directory("links")
         .directory("links/a")

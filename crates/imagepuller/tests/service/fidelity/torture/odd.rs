@@ -71,10 +71,7 @@ fn signed_sum(mut tar: Tar) -> Tar {
     let at = tar.0.len() - 2 * 512;
     let header = &mut tar.0[at..at + 512];
     header[148..156].fill(b' ');
-    let sum: i32 = header
-        .iter()
-        .map(|&byte| i32::from(byte.cast_signed()))
-        .sum();
+    let sum: i32 = header.iter().map(|&byte| i32::from(byte.cast_signed())).sum();
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     tar
 }

@@ -18,17 +18,13 @@ impl Places {
         let mut places = BTreeMap::new();
         let parsed = std::str::from_utf8(text).ok().map(DeTable::parse);
         if let Some(Ok(mut root)) = parsed {
-            if let Some(DeValue::Table(registries)) = root
-                .get_ref()
-                .get("registries")
-                .map(|table| table.get_ref())
+            if let Some(DeValue::Table(registries)) =
+                root.get_ref().get("registries").map(|table| table.get_ref())
             {
                 for key in registries.keys() {
                     if let Ok(name) = RegistryName::parse(key.get_ref()) {
-                        places.insert(
-                            name,
-                            foreign_text::position::line_of(text, key.span().start),
-                        );
+                        places
+                            .insert(name, foreign_text::position::line_of(text, key.span().start));
                     }
                 }
             }

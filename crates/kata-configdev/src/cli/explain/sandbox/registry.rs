@@ -87,9 +87,7 @@ impl Registries<'_> {
 
     /// The one that says who the puller is to the image's registry.
     pub fn of_image(&self, image: &Image) -> Option<Registry> {
-        let Image {
-            host, repository, ..
-        } = image;
+        let Image { host, repository, .. } = image;
         let mut uncovered = self.contribution.uncovered.iter();
         let missed = uncovered.find_map(|one| one.of_image(host, repository));
         let found = self.holding(host, repository);
@@ -126,8 +124,7 @@ impl Registries<'_> {
 
     /// Whether the credentials of this entry were offered.
     pub fn is_offered(&self, name: &RegistryName) -> bool {
-        self.decision(name)
-            .is_some_and(|decision| matches!(decision.winner, Winner::Offer(_)))
+        self.decision(name).is_some_and(|decision| matches!(decision.winner, Winner::Offer(_)))
     }
 
     fn decision(&self, name: &RegistryName) -> Option<&Decision> {
@@ -170,10 +167,7 @@ impl Registries<'_> {
         let why = match (decision, &source, holder) {
             (Some(decision), ..) => decision.why.clone(),
             (None, Some(_), Some(holder)) => {
-                format!(
-                    "the entry \"{}\" holds for it and has credentials",
-                    holder.written()
-                )
+                format!("the entry \"{}\" holds for it and has credentials", holder.written())
             }
             _ => self.why_nobody(name, "the document has none"),
         };
@@ -205,17 +199,13 @@ impl Registries<'_> {
             why,
             also: also.iter().map(Behind::from).collect(),
             change: of(&[LineKind::Change]).map(|line| line.text.clone()).next(),
-            losers: of(&[LineKind::LeftOut, LineKind::Beaten])
-                .map(Loser::from)
-                .collect(),
+            losers: of(&[LineKind::LeftOut, LineKind::Beaten]).map(Loser::from).collect(),
             asked: asked
                 .iter()
                 .filter(|asked| name_of(&asked.host).as_ref() == Some(name))
                 .map(AskedPlugin::from)
                 .collect(),
-            findings: of(&[LineKind::Skipped, LineKind::Exposed])
-                .map(Item::from)
-                .collect(),
+            findings: of(&[LineKind::Skipped, LineKind::Exposed]).map(Item::from).collect(),
             lines,
         }
     }
@@ -245,9 +235,8 @@ impl Registries<'_> {
     fn account(&self, name: &RegistryName) -> Account {
         let mut entries = self.document.registries.iter();
         let entry = entries.find(|(known, _)| *known == name);
-        entry.map_or_else(Account::anonymous, |(_, entry)| {
-            Account::of(entry, self.is_offered(name))
-        })
+        entry
+            .map_or_else(Account::anonymous, |(_, entry)| Account::of(entry, self.is_offered(name)))
     }
 
     fn is_removed(&self, name: &RegistryName) -> bool {
@@ -257,10 +246,7 @@ impl Registries<'_> {
     }
 
     fn why_nobody(&self, name: &RegistryName, document: &str) -> String {
-        let is_asked = self
-            .asked
-            .iter()
-            .any(|host| name_of(host).as_ref() == Some(name));
+        let is_asked = self.asked.iter().any(|host| name_of(host).as_ref() == Some(name));
         let providers = if is_asked {
             "no credential provider gives it any"
         } else {
@@ -288,10 +274,7 @@ impl Registry {
     pub fn source_rows(&self) -> Vec<Row> {
         let source = self.source.as_ref();
         let mut rows = vec![
-            (
-                "source",
-                source.map_or_else(|| "nobody".to_owned(), Source::text),
-            ),
+            ("source", source.map_or_else(|| "nobody".to_owned(), Source::text)),
             ("because", self.why.clone()),
         ];
         rows.extend(self.also.iter().map(|one| ("also", one.text())));
@@ -303,9 +286,7 @@ impl Registry {
 
 /// A line as people get it.
 pub fn row(line: &Line) -> Row {
-    let Line {
-        kind, source, text, ..
-    } = line;
+    let Line { kind, source, text, .. } = line;
     (kind.label(), format!("{source}: {text}"))
 }
 
@@ -321,10 +302,7 @@ impl Behind {
 
 impl From<&Further> for Behind {
     fn from(further: &Further) -> Self {
-        Self {
-            source: further.source.clone(),
-            offered_for: further.offered_for.clone(),
-        }
+        Self { source: further.source.clone(), offered_for: further.offered_for.clone() }
     }
 }
 

@@ -20,10 +20,7 @@ pub enum Source {
         entry: String,
     },
     /// An answer of a plugin.
-    CredentialProvider {
-        name: String,
-        answer: Option<Answer>,
-    },
+    CredentialProvider { name: String, answer: Option<Answer> },
 }
 
 /// One plugin that was asked.
@@ -125,21 +122,13 @@ impl Answer {
 
 /// `seconds` as `6h`, `9m59s` or `0s`.
 fn span(seconds: u64) -> String {
-    let parts = [
-        (seconds / 3600, 'h'),
-        (seconds / 60 % 60, 'm'),
-        (seconds % 60, 's'),
-    ];
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
     let text: String = parts
         .into_iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { "0s".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -148,13 +137,9 @@ mod tests {
 
     #[test]
     fn spans_are_short() {
-        for (seconds, text) in [
-            (0, "0s"),
-            (59, "59s"),
-            (600, "10m"),
-            (3605, "1h5s"),
-            (43_200, "12h"),
-        ] {
+        for (seconds, text) in
+            [(0, "0s"), (59, "59s"), (600, "10m"), (3605, "1h5s"), (43_200, "12h")]
+        {
             assert_eq!(span(seconds), text);
         }
     }
