@@ -394,8 +394,8 @@ impl<'s> DocumentMaker<'s> {
                 SecretFile::Awaited
             }
             Made::Nothing | Made::Document(_) => {
-                let missing = self.missing.iter().map(|path| self.source.name_of(path));
-                let missing: Vec<String> = missing.collect();
+                let missing = self.missing.iter().filter(|path| !self.source.may_be_absent(path));
+                let missing: Vec<String> = missing.map(|path| self.source.name_of(path)).collect();
                 if !missing.is_empty() {
                     self.warnings.push(arrival::without(&missing, self.name));
                 }

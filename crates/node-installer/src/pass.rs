@@ -226,7 +226,7 @@ impl Pass {
         let view = fitness.view;
         let mut files = plan::files(options, name, set, programs, document, disks, &view);
         self.order(options, name, set, fitness.is_refused, &mut files);
-        let (mut is_complete, mut has_settings) = (true, false);
+        let (mut is_complete, mut has_settings, mut is_unserved) = (true, false, false);
         for file in &mut files {
             self.carry(name, file);
             let is_written = file.content.is_some();
@@ -239,6 +239,7 @@ impl Pass {
                 if file.kind != Kind::DropIn {
                     break;
                 }
+                is_unserved = true;
             } else if file.kind == Kind::Settings {
                 has_settings = is_written;
             }
@@ -246,10 +247,12 @@ impl Pass {
         // As the wrapper reads them from now on.
         let warning = thrown_by_hand(&self.node, options, name, set);
         self.outcome.warnings.extend(warning);
+        is_unserved |=
+            files.iter().any(|file| file.kind == Kind::DropIn && !self.is_there(&file.path));
         paths.extend(files.into_iter().map(|file| file.path));
         // What keeps the wrapper from one handler, a typo, say, must not take it away where it
         // works; but with it a handler fails that starts another hypervisor.
-        if !fitness.has_handlers || !is_complete {
+        if !fitness.has_handlers || is_unserved {
             let mut drop_ins = self.listed_of(name, |kind| kind == Kind::DropIn);
             let fate = |path: &HostPath| view.fates.get(&handler_of(path)?);
             drop_ins

@@ -64,8 +64,13 @@ impl Source {
     /// where nothing else can make it.
     pub(crate) fn needed(&self) -> impl Iterator<Item = &PathBuf> {
         let others = self.docker_configs.iter().chain(&self.decryption_keys);
-        let alone = self.docker_configs.is_empty() && self.decryption_keys.is_empty();
-        self.secret.iter().filter(move |_| alone).chain(others)
+        self.secret.iter().filter(|path| !self.may_be_absent(path)).chain(others)
+    }
+
+    /// Whether nobody misses this secret: a set always names its own, also one that others make.
+    pub(crate) fn may_be_absent(&self, path: &Path) -> bool {
+        let has_others = !self.docker_configs.is_empty() || !self.decryption_keys.is_empty();
+        has_others && self.secret.as_deref() == Some(path)
     }
 
     /// How messages call the secret that is mounted at `path`.

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use crate::installer::machine::{DOCUMENT, DROP_INS, Machine, PASSWORD, WRAPPER, broken, document};
+use crate::installer::machine::{
+    DOCUMENT, DROP_INS, Machine, PASSWORD, SETTINGS, WRAPPER, broken, document,
+};
 use crate::installer::process::{program, run};
 
 type Replaced = &'static [(&'static str, &'static str)];
@@ -72,7 +74,7 @@ fn a_check_ends_as_the_pass_would() {
             "imagepuller.toml",
             &good,
             Some(0),
-            "/none, /none have not arrived on this node (absent, ",
+            "/none has not arrived on this node (absent, ",
         ),
         (
             &[("/secret\"\n", "/secret\"\ndocuments-secret = \"/none\"\n"), OPTIONAL],
@@ -133,7 +135,7 @@ fn a_check_takes_no_line_out_of_a_changed_drop_in() {
     assert_eq!(code, Some(65), "{log}");
     let planned = format!("take the line with the wrapper out of /{}", DROP_INS[0]);
     assert!(log.contains(&planned), "{log}");
-    assert!(!log.contains("is taken out"), "{log}");
+    assert!(log.contains("its line with the wrapper goes"), "{log}");
     assert_eq!(machine.read(DROP_INS[0]), changed);
 }
 
@@ -206,4 +208,10 @@ fn a_handler_that_is_not_found_takes_no_drop_in_away() {
     assert_eq!(code, Some(0), "{log}");
     assert!(!machine.host(DROP_INS[0]).exists());
     assert!(machine.host(DROP_INS[1]).exists());
+    // Also where something else is wrong, which its successor does not need.
+    assert_eq!(install(&machine, &[], &[]).0, Some(0));
+    fs::write(machine.host(SETTINGS), "# mine\n").unwrap();
+    let (code, log) = install(&machine, MEANT, &[]);
+    assert_eq!(code, Some(65), "{log}");
+    assert!(!machine.host(DROP_INS[0]).exists(), "{log}");
 }

@@ -52,8 +52,6 @@ fn what_the_owner_says_of_a_host_is_all_that_is_said() {
     }
 }
 
-/// A host that the puller is sent to: the host's entry for it counts only where the owner says
-/// nothing.
 /// An entry of the owner freed each port of its host, and the host answers for names.
 #[test]
 fn the_owner_frees_a_host_at_its_port_alone() {
@@ -99,6 +97,8 @@ fn the_owner_frees_a_host_at_its_port_alone() {
     assert!(person.leads_astray(&from, &url("https://localhost:5001/")));
 }
 
+/// A host that the puller is sent to: the host's entry for it counts only where the owner says
+/// nothing.
 #[test]
 fn entries_of_other_hosts_count_by_who_is_in_charge() {
     let both = |measured: &[&str], configuration: &[&str]| {
