@@ -67,6 +67,8 @@ pub struct Entry {
     pub mirrors: Vec<MirrorAddress>,
     /// Whether the registry itself is asked where the mirrors fail.
     pub mirror_fallback: bool,
+    /// Whether it says nothing, and only keeps another registry's credentials from a mirror.
+    pub is_empty: bool,
 }
 
 /// A mirror of a registry.

@@ -298,6 +298,31 @@ fn a_disconnected_clusters_pull_secret_can_be_added() {
     run.ends(0);
 }
 
+/// The entry that only keeps credentials from a mirror: a later table that says more of the mirror
+/// lost that, and an entry of the document that holds for it made a loss of it.
+#[test]
+fn an_empty_entry_of_a_mirror_stands_in_nobodys_way() {
+    let folder = Folder::new();
+    let table = |host: &str, more: &str| {
+        let mirror = format!("[[registry.mirror]]\nlocation = \"mirror.lab\"\n{more}\n");
+        format!("[[registry]]\nlocation = \"{host}\"\n{mirror}")
+    };
+    let text = table("a.corp", "") + &table("b.corp", "insecure = true");
+    let file = folder.file("both.conf", text);
+    let run = importer(&[]).run(&["import", "registries-conf", &file]);
+    run.ends(0);
+    let said = "[registries.\"mirror.lab\"]\ninsecure-skip-verify = true\n";
+    assert!(run.stdout.contains(said), "{run:?}");
+
+    let file = folder.file("one.conf", table("a.corp", ""));
+    for (entry, code) in [("mirror.lab", 0), (".lab", 0), ("other.corp", 0), ("a.corp", 65)] {
+        let text = format!("[registries.\"{entry}\"]\nca-certs = \"web-roots\"\n");
+        let document = folder.file("imagepuller.toml", text);
+        let arguments = ["import", "registries-conf", "--strict", "--into", &document, &file];
+        importer(&[]).run(&arguments).ends(code);
+    }
+}
+
 /// The table that is one too many is named, and the others stay.
 #[test]
 fn a_registry_has_256_mirrors_and_a_repository_eight() {

@@ -25,12 +25,13 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
         }
     }
     // Exactly what would hold the mirrors: entries of files first, then those that mirrors need.
-    let mut mirrors: Vec<Draft> = Vec::new();
+    let (mut mirrors, mut empty): (Vec<Draft>, Vec<Draft>) = (Vec::new(), Vec::new());
     for index in 0..drafts.len() {
         let mut refused = Vec::new();
         for (at, link) in drafts[index].mirrors.iter().enumerate() {
             match mirror_entry(&drafts[index], link, &drafts, &mirrors, &mut report) {
                 Some(Holder::New(draft)) => mirrors.push(*draft),
+                Some(Holder::Empty(draft)) => empty.push(*draft),
                 Some(Holder::Refused) => refused.push(at),
                 Some(Holder::Present) | None => {}
             }
@@ -38,6 +39,11 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
         drafts[index].drop_mirrors(&refused, &mut report);
     }
     drafts.extend(mirrors);
+    for draft in empty {
+        if !drafts.iter().any(|known| known.name == draft.name) {
+            drafts.push(draft);
+        }
+    }
     drafts.sort_by(|one, other| one.name.cmp(&other.name));
     Import { entries: drafts.into_iter().map(|draft| draft.entry).collect(), report }
 }

@@ -264,6 +264,7 @@ mod tests {
             settings: Settings { credentials: Some(Arc::new(credentials)), ..Settings::default() },
             mirrors: Vec::new(),
             mirror_fallback: false,
+            is_empty: false,
         }
     }
 

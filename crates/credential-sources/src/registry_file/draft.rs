@@ -37,6 +37,7 @@ impl Draft {
                 settings,
                 mirrors: Vec::new(),
                 mirror_fallback: false,
+                is_empty: false,
             },
             // The host of a literal name is its normal form, without the domain's dot.
             host: RegistryHost::parse(&name.to_string()).ok(),

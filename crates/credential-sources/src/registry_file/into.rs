@@ -1,10 +1,10 @@
 //! Entries added to a document that is there already.
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryHost, RegistryName, Secret};
+use puller_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use super::document::DOCUMENT;
-use super::{Certificates, Import, Report, Settings, Written};
+use super::{Certificates, Import, Report, Written};
 use crate::merge::holds_for;
 
 impl Import {
@@ -38,11 +38,8 @@ impl Import {
             let Ok(Some(holder)) = holder else {
                 return true;
             };
-            // Made for a mirror, it says only that nothing is lent, as the document's own does.
-            let says_nothing = entry.settings == Settings::default() && entry.mirrors.is_empty();
-            let host = RegistryHost::parse(&entry.name);
-            let has_own = host.is_ok_and(|host| own.registries.literal_entry_for(&host).is_some());
-            if says_nothing && has_own {
+            // No file has a word about it.
+            if entry.is_empty {
                 return false;
             }
             let why =
@@ -94,7 +91,7 @@ fn tell(problems: &Problems, name: &str, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Entry, MirrorAddress};
+    use super::super::{Entry, MirrorAddress, Settings};
     use super::*;
 
     fn import(names: &[&str]) -> Import {
@@ -108,6 +105,7 @@ mod tests {
                 prefix: None,
             }],
             mirror_fallback: true,
+            is_empty: false,
         };
         Import { entries: names.iter().map(entry).collect(), report: Report::default() }
     }

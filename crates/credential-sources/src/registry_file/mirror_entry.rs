@@ -13,6 +13,8 @@ pub(super) enum Holder {
     Present,
     /// This one, which is missing.
     New(Box<Draft>),
+    /// This one, which says nothing, where no other mirror makes one for its host.
+    Empty(Box<Draft>),
     /// One that is there and does not let it be asked.
     Refused,
 }
@@ -41,8 +43,8 @@ pub(super) fn mirror_entry(
     // A literal without a port would hold for the mirror, other names would not.
     let covering = drafts.iter().find(|known| covers(known, endpoint));
     let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
-    let says_nothing = settings == Settings::default() && !draft.lends();
-    if says_nothing && covering.is_none() && wider.is_some() {
+    let says_nothing = settings == Settings::default() && !draft.lends() && covering.is_none();
+    if says_nothing && wider.is_some() {
         return Some(Holder::Present);
     }
     if let Some(wider) = wider {
@@ -57,8 +59,10 @@ pub(super) fn mirror_entry(
         ));
     }
     let name = RegistryName::parse(&endpoint.name()).ok()?;
-    let entry = Draft::new(name, draft.entry.source.clone(), link.key.clone(), settings);
-    Some(Holder::New(Box::new(entry)))
+    let mut entry = Draft::new(name, draft.entry.source.clone(), link.key.clone(), settings);
+    entry.entry.is_empty = says_nothing;
+    let entry = Box::new(entry);
+    Some(if says_nothing { Holder::Empty(entry) } else { Holder::New(entry) })
 }
 
 /// What an entry of the mirror's own host means for the mirror.
