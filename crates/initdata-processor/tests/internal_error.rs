@@ -5,7 +5,7 @@
 //! failed on. The hook is for a whole process, hence this program.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use crate::machine;
+mod machine;
 
 use std::env;
 use std::fs::File;
@@ -97,7 +97,7 @@ fn a_late_panic_takes_back_what_was_placed() {
 /// The first test once more, in a process of its own.
 fn again(stderr: Stdio) -> Output {
     Command::new(env::current_exe().unwrap())
-        .args(["--exact", "internal_error::a_panic_ends_in_the_deny_policy", "--nocapture"])
+        .args(["--exact", "a_panic_ends_in_the_deny_policy", "--nocapture"])
         .stderr(stderr)
         .output()
         .unwrap()

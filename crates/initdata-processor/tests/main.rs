@@ -6,7 +6,6 @@ mod check_image;
 mod configuration;
 mod copy;
 mod initdata;
-mod internal_error;
 mod machine;
 mod program;
 mod refresh;

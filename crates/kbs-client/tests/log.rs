@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use crate::support;
+mod support;
 
 use std::sync::{Arc, Mutex};
 

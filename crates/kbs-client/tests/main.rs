@@ -7,7 +7,6 @@ mod attester;
 mod broker;
 mod hub;
 mod limits;
-mod log;
 mod recorded;
 mod sealed;
 mod sources;

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod meaning;
-mod memory;
 mod problems;
 mod properties;
 mod references;
