@@ -141,11 +141,6 @@ fn toml_string(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
-        let _ = Document::parse(&bytes);
-    }
-
-    #[test]
     fn any_pieces_are_read_or_refused(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..40)) {
         let text = pieces.concat();
         let lines = text.lines().count();

@@ -249,16 +249,6 @@ fn quoted_key() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #[test]
-    fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let _ = Document::parse(&bytes);
-    }
-
-    #[test]
-    fn no_text_behind_a_good_head_panics(text in "\\PC{0,200}") {
-        let _ = data(&text);
-    }
-
     /// Whatever is accepted is one path component, with the content that was written.
     #[test]
     fn accepted_names_stay_in_their_directory(key in quoted_key(), content in any::<String>()) {

@@ -258,7 +258,7 @@ fn a_projected_volume_and_a_whole_secret_are_watched() {
 #[test]
 fn without_a_known_engine_nothing_is_written_by_namespace() {
     if let Some(engine) = Engine::of_this_pod() {
-        println!("skipped: this is a container of {engine}");
+        test_command::skip(&format!("this is a container of {engine}"));
         return;
     }
     let mut machine = machine(&["team-a"]);
