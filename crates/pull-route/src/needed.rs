@@ -23,6 +23,8 @@ use puller_config::{
     is_below,
 };
 
+use crate::plan::making::is_registry;
+
 /// Something of a document that no pull of a list uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Surplus {
@@ -183,7 +185,8 @@ impl<'d> Uses<'d> {
             (Some(_), None) => false,
             (Some(_), Some(repository)) => mirror.has(repository),
         };
-        for mirror in entry.mirrors.iter().filter(has) {
+        let is_other = |mirror: &&Mirror| !is_registry(mirror, host, repository.unwrap_or("other"));
+        for mirror in entry.mirrors.iter().filter(has).filter(is_other) {
             match self.registries.literal_entry_for(mirror.host()) {
                 Some((own, _)) => used.extend([
                     (own, Secrets::Accounts),

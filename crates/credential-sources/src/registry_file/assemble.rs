@@ -1,8 +1,10 @@
 //! Plans become entries, one for each host.
 
+use puller_config::RegistryHost;
+
 use super::draft::Draft;
-use super::mirror_entry::{Holder, mirror_entry};
-use super::plan::Plan;
+use super::mirror_entry::{Holder, forbidden_by, mirror_entry};
+use super::plan::{Plan, Target};
 use super::{Import, Report};
 
 /// Makes the entries of all plans. Of two plans for the same hosts the first one counts.
@@ -38,6 +40,7 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
         }
         drafts[index].drop_mirrors(&refused, &mut report);
     }
+    while drop_forbidden(&mut drafts, &mut report) {}
     drafts.extend(mirrors);
     for draft in empty {
         if !drafts.iter().any(|known| known.name == draft.name) {
@@ -46,4 +49,28 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
     }
     drafts.sort_by(|one, other| one.name.cmp(&other.name));
     Import { entries: drafts.into_iter().map(|draft| draft.entry).collect(), report }
+}
+
+/// Drops the mirrors whose host was forbidden after they were looked at. Whether there was one.
+fn drop_forbidden(drafts: &mut [Draft], report: &mut Report) -> bool {
+    let forbidden = drafts.iter().filter(|draft| draft.is_forbidden());
+    let forbidden: Vec<_> =
+        forbidden.map(|draft| (draft.host.clone(), draft.entry.name.clone())).collect();
+    let mut is_one = false;
+    for draft in drafts {
+        let mut refused = Vec::new();
+        for (at, link) in draft.mirrors.iter().enumerate() {
+            let Target::Address(endpoint) = &link.target else {
+                continue;
+            };
+            let is_its = |host: &Option<RegistryHost>| host.as_ref() == Some(&endpoint.host);
+            if let Some((_, name)) = forbidden.iter().find(|(host, _)| is_its(host)) {
+                report.lost(&draft.entry.source, &link.key, forbidden_by(name));
+                refused.push(at);
+            }
+        }
+        is_one |= !refused.is_empty();
+        draft.drop_mirrors(&refused, report);
+    }
+    is_one
 }

@@ -94,10 +94,8 @@ impl Settings {
             repository: image.repository.to_owned(),
             rule,
         })?;
-        // The registry itself, as imports of registries.conf write it. The plan puts in the account
-        // that is left for it.
-        let is_root = mirror.url().path() == "/";
-        if mirror.host() == image.host && is_root && repository == image.repository {
+        // The plan puts in the account that is left for it.
+        if is_registry(mirror, image.host, image.repository) {
             let (repository, under) = (repository.into_owned(), under.clone());
             return Ok(Step {
                 account: Account::given(&under),
@@ -185,4 +183,10 @@ fn confidential_mirror(
         Account::given(&own)
     };
     (own.confidential(), account)
+}
+
+/// Whether a mirror is the image's registry itself, as imports of registries.conf write it.
+pub(crate) fn is_registry(mirror: &Mirror, host: &RegistryHost, repository: &str) -> bool {
+    let keeps_name = || mirror.name_of(repository).is_ok_and(|name| name == repository);
+    mirror.host() == host && mirror.url().path() == "/" && keeps_name()
 }
