@@ -1,12 +1,15 @@
 //! A read-only block device over a file, removed by the kernel with its last user.
+//!
+//! Source: Linux `include/uapi/linux/loop.h`; `LOOP_CONFIGURE` is in Linux since 5.8.
+
+#![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use loopdev::LoopControl;
+use linux_raw_sys::loop_device as uapi;
 use rustix::io::Errno;
 
 /// How often another loop device is tried where somebody else was faster with the one that was
@@ -35,20 +38,8 @@ impl LoopDevice {
     /// Those of `/dev/loop-control` and of `loop(4)`; opening either takes root. `EBUSY` where
     /// other programs took every device that was free.
     pub fn attach_read_only(backing: &impl AsFd) -> io::Result<Self> {
-        Self::hold(&bind(backing, true)?)
-    }
-
-    /// Opens the device again, read-only, before the descriptor that bound it is closed.
-    fn hold(device: &loopdev::LoopDevice) -> io::Result<Self> {
-        let path = path(device)?;
-        let held = File::open(&path)?;
-        let metadata = held.metadata()?;
-        let same = rustix::fs::major(metadata.rdev()) == device.major()?
-            && rustix::fs::minor(metadata.rdev()) == device.minor()?;
-        if !metadata.file_type().is_block_device() || !same {
-            return Err(io::Error::other("the loop device's node was replaced"));
-        }
-        Ok(Self { _device: held, path })
+        let (device, path) = bind(backing, uapi::LO_FLAGS_AUTOCLEAR as u32)?;
+        Ok(Self { _device: device, path })
     }
 
     /// The device's node, such as `/dev/loop0`.
@@ -64,7 +55,7 @@ impl LoopDevice {
 ///
 /// Those of [`LoopDevice::attach_read_only`].
 pub fn bind_read_only(backing: &impl AsFd) -> io::Result<PathBuf> {
-    path(&bind(backing, false)?)
+    Ok(bind(backing, 0)?.1)
 }
 
 /// Takes the file away from the loop device at `path`.
@@ -73,21 +64,29 @@ pub fn bind_read_only(backing: &impl AsFd) -> io::Result<PathBuf> {
 ///
 /// Those of `open(2)` and `loop(4)`: `ENXIO` where it has none.
 pub fn unbind(path: &Path) -> io::Result<()> {
-    loopdev::LoopDevice::open(path)?.detach()
+    // SAFETY: LOOP_CLR_FD has no argument.
+    checked(unsafe { libc::ioctl(File::open(path)?.as_raw_fd(), uapi::LOOP_CLR_FD.into()) })?;
+    Ok(())
 }
 
-fn bind(backing: &impl AsFd, autoclear: bool) -> io::Result<loopdev::LoopDevice> {
-    let control = LoopControl::open()?;
+/// The device, open for reading, and its node.
+fn bind(backing: &impl AsFd, flags: u32) -> io::Result<(File, PathBuf)> {
+    let control = File::options().read(true).write(true).open("/dev/loop-control")?;
+    // SAFETY: all fields are numbers, for which zero is a value.
+    let mut config: uapi::loop_config = unsafe { std::mem::zeroed() };
+    config.fd = backing.as_fd().as_raw_fd().cast_unsigned();
+    config.info.lo_flags = uapi::LO_FLAGS_READ_ONLY as u32 | flags;
     for _ in 0..MAX_ATTEMPTS {
-        let device = control.next_free()?;
-        let bound = device
-            .with()
-            .read_only(true)
-            .autoclear(autoclear)
-            .part_scan(false)
-            .attach_fd(backing.as_fd().as_raw_fd());
-        match bound {
-            Ok(()) => return Ok(device),
+        // SAFETY: LOOP_CTL_GET_FREE has no argument.
+        let free = unsafe { libc::ioctl(control.as_raw_fd(), uapi::LOOP_CTL_GET_FREE.into()) };
+        let path = PathBuf::from(format!("/dev/loop{}", checked(free)?));
+        let device = File::open(&path)?;
+        // SAFETY: LOOP_CONFIGURE reads a `struct loop_config`, which lives until it returns.
+        let bound = unsafe {
+            libc::ioctl(device.as_raw_fd(), uapi::LOOP_CONFIGURE.into(), &raw const config)
+        };
+        match checked(bound) {
+            Ok(_) => return Ok((device, path)),
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
             Err(error) => return Err(error),
         }
@@ -95,9 +94,9 @@ fn bind(backing: &impl AsFd, autoclear: bool) -> io::Result<loopdev::LoopDevice>
     Err(Errno::BUSY.into())
 }
 
-fn path(device: &loopdev::LoopDevice) -> io::Result<PathBuf> {
-    let path = device.path();
-    path.ok_or_else(|| io::Error::other("/proc is not mounted"))
+/// What an ioctl returned, or `errno`.
+fn checked(returned: libc::c_int) -> io::Result<libc::c_int> {
+    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
 }
 
 #[cfg(test)]
