@@ -7,7 +7,6 @@ use std::os::unix::fs::symlink;
 use command::{Folder, run, run_line, sha256sum};
 use config_image::Magic;
 
-mod check;
 use crate::command;
 
 const VALID: &str = "\

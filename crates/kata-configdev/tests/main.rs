@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod attach;
+mod cases;
 mod cli;
 mod command;
 mod config;

@@ -33,6 +33,18 @@ impl Folder {
         folder
     }
 
+    /// A folder with copies of the files in a directory, which nobody but their owner can read.
+    #[must_use]
+    pub fn copy(directory: impl AsRef<Path>) -> Self {
+        let folder = Self::new();
+        let copied = Command::new("/bin/sh")
+            .args(["-c", "umask 077; cp -rL \"$0/.\" \"$1\""])
+            .args([directory.as_ref(), &folder.path("")])
+            .status();
+        assert!(copied.unwrap().success());
+        folder
+    }
+
     /// Where the file `name` is or would be.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {

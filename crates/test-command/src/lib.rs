@@ -1,7 +1,8 @@
 //! Tests only: programs run in temporary folders, and what they print is held to what is expected.
 //!
 //! - [`Program`]: a built program, which never may print the secrets of the tests. [`Run`]: how it
-//!   ended, with one assertion for each thing that tests ask.
+//!   ended, with one assertion for each thing that tests ask. [`Program::cases`] holds a whole page
+//!   of commands to what it shows.
 //! - [`Folder`]: a temporary folder with files of given modes and programs.
 //! - [`alone`]: a test in a process of its own.
 //! - [`example`]: the path of a built example.
@@ -14,6 +15,7 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
+mod cases;
 mod folder;
 mod run;
 
