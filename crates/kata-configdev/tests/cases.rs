@@ -41,5 +41,8 @@ macro_rules! pages {
 }
 
 pages! {
+    command_line: PROGRAM,
+    inspect: PROGRAM,
     privileged_check: PROGRAM,
+    privileged_pack: PROGRAM,
 }

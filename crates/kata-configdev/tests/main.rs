@@ -4,7 +4,6 @@
 
 mod attach;
 mod cases;
-mod cli;
 mod command;
 mod config;
 mod credential_provider;
