@@ -8,7 +8,6 @@ mod command;
 mod config;
 mod credential_provider;
 mod doctor;
-mod explain;
 mod explain_sandbox;
 mod further_disks;
 mod import_by_namespace;
