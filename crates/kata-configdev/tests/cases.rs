@@ -42,6 +42,7 @@ macro_rules! pages {
 
 pages! {
     command_line: PROGRAM,
+    config: PROGRAM,
     explain: PROGRAM,
     inspect: PROGRAM,
     privileged_check: PROGRAM,

@@ -5,7 +5,6 @@
 mod attach;
 mod cases;
 mod command;
-mod config;
 mod credential_provider;
 mod doctor;
 mod explain_sandbox;
