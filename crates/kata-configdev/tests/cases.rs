@@ -45,6 +45,8 @@ pages! {
     config: PROGRAM,
     explain: PROGRAM,
     inspect: PROGRAM,
+    pins: PROGRAM,
+    policy: PROGRAM,
     privileged_check: PROGRAM,
     privileged_pack: PROGRAM,
 }

@@ -19,7 +19,6 @@ mod inspect;
 mod install;
 mod installer;
 mod new;
-mod policy;
 mod provided_attach;
 mod route;
 mod update;
