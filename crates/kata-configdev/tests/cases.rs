@@ -11,6 +11,9 @@ const SECRETS: [&str; 5] =
     ["hunter2", "aHVudGVyMi", "cHVsbGVyOmh1bnRlcjI", "cm9ib3Q6aHVudGVyMg", "plugin-user"];
 const PROGRAM: Program = Program { secrets: &SECRETS, ..command::PROGRAM };
 
+/// Where it succeeds.
+const PRINTS_SECRETS: Program = Program { prints_document: true, ..PROGRAM };
+
 /// Runs the page of the test, as root where it shows what is said of others' files.
 fn page(test: &str, program: Program) {
     let name = test.trim_start_matches("privileged_");
@@ -43,10 +46,12 @@ macro_rules! pages {
 pages! {
     command_line: PROGRAM,
     config: PROGRAM,
+    credential_provider: PRINTS_SECRETS,
     explain: PROGRAM,
     inspect: PROGRAM,
     pins: PROGRAM,
     policy: PROGRAM,
     privileged_check: PROGRAM,
+    privileged_new: PRINTS_SECRETS,
     privileged_pack: PROGRAM,
 }

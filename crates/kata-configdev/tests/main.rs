@@ -18,7 +18,7 @@ mod import_repositories;
 mod inspect;
 mod install;
 mod installer;
-mod new;
+mod man;
 mod provided_attach;
 mod route;
 mod update;
