@@ -44,6 +44,7 @@ macro_rules! pages {
 }
 
 pages! {
+    clouds: PROGRAM,
     command_line: PROGRAM,
     config: PROGRAM,
     credential_provider: PRINTS_SECRETS,
@@ -54,4 +55,5 @@ pages! {
     privileged_check: PROGRAM,
     privileged_new: PRINTS_SECRETS,
     privileged_pack: PROGRAM,
+    sandbox: PROGRAM,
 }

@@ -1,196 +1,136 @@
-//! `kata-configdev explain --sandbox`: which source wins for each registry, and that a sandbox gets
-//! just that.
+//! `kata-configdev explain --sandbox`: a sandbox gets just what it says. The pages
+//! `cases/sandbox.md` and `cases/clouds.md` have what it says.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod clouds;
-use crate::command;
-mod like_the_wrapper;
-mod node;
-mod report;
-
-use std::path::Path;
-
-use command::run;
-use node::{Node, answer, of};
-use serde_json::{Value, json};
+use config_image::Magic;
+use puller_config::{Credentials, Document, Match, RegistryHost};
+use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::command::{Folder, Run, run};
+
+/// The node of the page, which keeps answers in this directory if that is in memory.
+fn node(run_root: &TempDir) -> Folder {
+    let node = Folder::copy("tests/cases/sandbox");
+    let settings = String::from_utf8(node.read("settings.toml")).unwrap();
+    let settings = settings.replace("@/absent", run_root.path().to_str().unwrap());
+    node.file("settings.toml", settings.replace('@', &node.text(".")));
+    node
+}
+
+fn explain(node: &Folder, arguments: &[&str]) -> Run {
+    let (settings, bundle) = (node.text("settings.toml"), node.text("bundle"));
+    let fixed = ["explain", "--settings", &settings, "--sandbox", &bundle];
+    let run = run(&[&fixed, arguments].concat());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    run
+}
+
+fn attach(node: &Folder) -> Run {
+    let (settings, bundle) = (node.text("settings.toml"), node.text("bundle"));
+    let attached =
+        run(&["attach", "--settings", &settings, "--bundle", &bundle, "--sandbox-id", "s1"]);
+    assert_eq!(attached.code, 0, "{}", attached.stderr);
+    attached
+}
+
+/// The part about one registry.
+fn of<'a>(report: &'a Value, registry: &str) -> &'a Value {
+    let mut all = report["registries"].as_array().unwrap().iter();
+    all.find(|one| one["registry"] == registry).unwrap_or_else(|| panic!("{registry}: {report}"))
+}
+
+/// The report and the image that a guest would read, side by side.
 #[test]
-fn an_image_is_explained_by_the_document_of_its_sandbox() {
-    let node = Node::full();
-    let run = node.explain(&["reg.lab/team/app:1"]);
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    assert!(run.stdout.starts_with("reg.lab.\n"), "{}", run.stdout);
-    for line in [
-        "loses       \".lab\": a host's own name, and a longer suffix, are more specific\n",
-        "roots       none: \"ca-certs\" of entry \"reg.lab.\" holds no certificate and so forbids \
-        the host\n",
-        "source      credential provider good, fresh answer, not kept: run-root is not in memory \
-        or full\n",
-        "document    ",
+fn a_sandbox_gets_what_was_explained() {
+    let disk = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let node = node(&disk);
+    let report = explain(&node, &["--json"]).json();
+    let image = std::fs::read(attach(&node).json()["path"].as_str().unwrap()).unwrap();
+    let image = config_image::decode(image.as_slice(), Magic::IMAGEPULLER).unwrap();
+    let document = Document::parse(&image.document).unwrap().document;
+    let mut offered = 0;
+    for registry in [
+        "own.corp",
+        "a.team.corp",
+        "hub.corp",
+        "reg.lab",
+        "reg.example",
+        "dead.example",
+        "path.example",
     ] {
-        assert!(run.stdout.contains(line), "{line}: {}", run.stdout);
+        let host = RegistryHost::parse(registry).unwrap();
+        let user = match document.registries.entry_for(&host) {
+            Match::Entry { entry, .. } => match &entry.credentials {
+                Credentials::Basic { username, .. } => Some(username.as_str()),
+                _ => None,
+            },
+            Match::Defaults => None,
+        };
+        let expected = match of(&report, registry)["source"]["kind"].as_str() {
+            Some("credential-provider") => Some("plugin-user"),
+            Some(_) => of(&report, registry)["credentials"]["username"].as_str(),
+            None => None,
+        };
+        assert_eq!(user, expected, "{registry}");
+        offered += usize::from(user == Some("plugin-user"));
     }
-    let report = node.json(&["sub.own.corp:5000/app"]);
-    assert_eq!((&report["explanation"]["key"], &report["registries"]), (&Value::Null, &json!([])));
-    let report = node.json(&["own.corp:5000/app"]);
-    assert_eq!(report["explanation"]["key"], "own.corp");
-    assert_eq!(report["registries"][0]["source"]["line"], 1);
-    assert_eq!(report["registries"].as_array().unwrap().len(), 1);
-    // Credentials that a mirror is lent or has are as nameless as others.
-    let mut node = Node::full();
-    let text = "[registries.\"own.corp\"]\nmirror \
-    = \"https://reg.example\"\n[registries.\"reg.example\"]\n";
-    node.document = Some(node.folder.file("mirror.toml", text));
-    let report = node.json(&["own.corp/app"]);
-    let mirror = &report["explanation"]["mirror"];
-    assert_eq!(mirror["credentials"], json!({"kind": "basic", "username": null}));
+    assert_eq!(offered, 4);
 }
 
+/// The log of a sandbox and `explain` told different losses, and could contradict each other.
 #[test]
-fn the_pod_chooses() {
-    let node = Node::full();
-    std::fs::create_dir(node.folder.path("allowed")).unwrap();
-    let pod = node.folder.file(
-        "allowed/pod.toml",
-        "\n[registries.\"own.corp\"]\nregistrytoken = \"hunter2-token\"\n",
-    );
-    node.annotate(&pod);
-    let report = node.json(&[]);
-    assert_eq!(report["document"], json!({"path": pod, "chosen_by": "pod"}));
-    assert_eq!(of(&report, "own.corp")["source"]["line"], 2);
-    assert_eq!(of(&report, "own.corp")["credentials"]["kind"], "registrytoken");
-
-    node.annotate("");
-    let report = node.json(&["own.corp/app"]);
-    assert_eq!((&report["document"], &report["registries"]), (&Value::Null, &json!([])));
-    assert_eq!(report["explanation"]["rule"], "defaults");
-    let run = node.explain(&[]);
-    assert!(run.stdout.contains("no disk: the pod's annotation is empty"), "{}", run.stdout);
-
-    std::fs::create_dir(node.folder.path("config.d")).unwrap();
-    node.folder.file("config.d/99-off.toml", "enabled = false\n");
-    node.spec("{}");
-    node.explain(&[]).prints(&["no disk: the settings say enabled = false"]);
-}
-
-#[test]
-fn where_the_node_has_no_document_nobody_is_asked() {
-    let node = Node::full();
-    node.folder.file("document.toml", "node-error = \"no such file\"\n");
-    let says = "the node has no configuration and nothing is pulled without it; the node says: no \
-    such file";
-    let text = node.explain(&[]);
-    assert_eq!((text.code, text.stderr.as_str()), (65, ""));
-    assert_eq!(
-        text.stdout.split_once("providers ").unwrap().1,
-        format!("  not asked, because every pull is refused\nrefused     {says}\n")
-    );
-    let json = node.explain(&["--json"]);
-    json.ends(65);
-    assert_eq!(json.json()["registries"], json!([]));
-    assert_eq!(json.json()["refused"], says);
-    let image = node.explain(&["--json", "reg.example/app"]);
-    image.ends(65);
-    assert_eq!(image.json()["registries"], json!([]));
-    assert_eq!(image.json()["explanation"]["refused"], says);
-}
-
-#[test]
-fn providers_alone_make_a_document_unless_left_out() {
-    let mut node = Node::full();
-    node.document = None;
-    let report = node.json(&[]);
-    assert_eq!(report["document"], json!({"path": null, "chosen_by": "providers"}));
-    assert_eq!(of(&report, "own.corp")["source"]["name"], "credential provider good");
-    let report = node.json(&["--no-providers"]);
-    assert_eq!((&report["document"], &report["providers"]), (&Value::Null, &json!("left out")));
-    // No program is started.
-    let mut node = Node::new();
-    let trace = node.folder.text("trace");
-    node.add("tracer", "'*.example'", &format!("touch {trace}"), "");
-    let report = node.json(&["--no-providers"]);
-    assert_eq!(report["registries"].as_array().unwrap().len(), 4);
-    assert!(!Path::new(&trace).exists());
-    node.json(&[]);
-    assert!(Path::new(&trace).exists());
-    // Another document than that of the settings, as for attach.
-    let other = node.folder.file("other.toml", "[registries.\"other.corp\"]\n");
-    let report = node.json(&["--no-providers", "--config", &other]);
-    assert_eq!(report["document"]["path"], other);
+fn the_log_of_a_sandbox_and_explain_say_the_same() {
+    let disk = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let node = node(&disk);
+    let attached = attach(&node);
+    let before = "kata-configdev: sandbox s1: warning: ";
+    let logged = attached.stderr.lines();
+    let logged: Vec<_> = logged.map(|line| line.strip_prefix(before).unwrap()).collect();
+    let explained = explain(&node, &[]).stdout;
+    let labels = ["skipped", "left out", "beaten", "change", "exposed"];
+    let mut registry = "";
+    let mut told = Vec::new();
+    for line in explained.split("\n\n").flat_map(|part| part.lines().enumerate()) {
+        match line {
+            (0, name) if !name.starts_with("sandbox") => registry = name,
+            (_, line) => {
+                let Some((label, text)) = line.split_at_checked(12) else {
+                    continue;
+                };
+                if labels.contains(&label.trim_end()) {
+                    told.push((registry, text));
+                }
+            }
+        }
+    }
+    assert_eq!(told.len(), logged.len(), "{explained}\n{logged:#?}");
+    assert!(told.len() > 5, "{told:?}");
+    for (registry, text) in told {
+        let (source, why) = text.split_once(": ").unwrap();
+        let is_same = |line: &&&str| {
+            let about = line.strip_prefix(source).and_then(|rest| rest.strip_suffix(why));
+            about.is_some_and(|about| {
+                about.trim_matches([':', ' ', '.']) == registry.trim_matches('.')
+            })
+        };
+        assert!(logged.iter().any(|line| is_same(&line)), "{registry}: {text}: {logged:#?}");
+    }
 }
 
 #[test]
 fn an_answer_is_kept_for_the_next_sandbox() {
     let Ok(memory) = TempDir::new_in("/dev/shm") else {
-        assert!(std::env::var_os("CONFIGDEV_REQUIRE_ALL").is_none(), "no /dev/shm");
-        eprintln!("skipped: no /dev/shm");
-        return;
+        return test_command::skip("there is no /dev/shm");
     };
-    let mut node = Node::new();
-    node.run_root = memory.path().to_str().unwrap().into();
-    node.add("good", "reg.example", &answer("reg.example", "x"), "");
-    let text = node.text("reg.example");
-    assert!(
-        text.contains("source      credential provider good, fresh answer, kept for 10m\n"),
-        "{text}"
-    );
-    let report = node.json(&[]);
+    let node = node(&memory);
+    let fresh = "source      credential provider second, fresh answer, kept for 10m\n";
+    explain(&node, &["reg.example/app"]).prints(&[fresh]);
+    let report = explain(&node, &["--json"]).json();
     let answer = &of(&report, "reg.example")["source"]["answer"];
     assert_eq!(answer["answer"], "kept");
     assert!((1..=600).contains(&answer["expires_in_secs"].as_u64().unwrap()), "{answer}");
-    let text = node.text("reg.example");
-    assert!(
-        text.contains("asked       credential provider good: answer kept from before, for "),
-        "{text}"
-    );
-}
-
-/// Nobody could ask the providers without a sandbox.
-#[test]
-fn providers_are_asked_without_a_sandbox() {
-    let mut node = Node::full();
-    let settings = node.settings();
-    let asked = run(&["providers", "--settings", &settings]);
-    // One of them fails.
-    asked.ends(69);
-    asked.prints(&[
-        &format!("config      {}\n", node.folder.text("providers.yaml")),
-        "\n\ndead.example\n",
-        "asked       credential provider bad: no answer\n",
-        "skipped     credential provider bad: it failed with exit code 9\n",
-        "asked       credential provider good: not asked, because the document has credentials\n",
-    ]);
-    assert!(!asked.stdout.contains("plugin-user") && !asked.stdout.contains("hunter2"));
-    assert!(!asked.stdout.contains("\n.lab\n"), "nobody is asked about it");
-    let json = run(&["providers", "--json", "--settings", &settings]);
-    json.ends(69);
-    let report = json.json();
-    assert_eq!(of(&report, "reg.lab")["source"]["name"], "credential provider good");
-    assert_eq!(report["document"], node.document.clone().unwrap());
-
-    // The registries of the kubelet's own configuration.
-    node.listed =
-        "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n".into();
-    node.document = None;
-    node.add(
-        "good",
-        "reg.example, 'gcr.io/team', '*.pkg.dev'",
-        &answer("reg.example", "gcr.io"),
-        "",
-    );
-    node.registries = "\"matchImages\"".into();
-    let settings = node.settings();
-    let json = run(&["providers", "--json", "--settings", &settings]);
-    assert_eq!((json.code, json.stderr.as_str()), (0, ""), "{}", json.stdout);
-    let report = json.json();
-    let registries = report["registries"].as_array().unwrap().iter();
-    let names: Vec<_> = registries.map(|one| one["registry"].as_str().unwrap()).collect();
-    assert_eq!(names, ["gcr.io/team", "reg.example", "gcr.io"], "{report}");
-    // Nobody to ask is a mistake of the settings.
-    let settings = node.folder.file("settings.toml", "transport = \"file\"\n");
-    let none = run(&["providers", "--settings", &settings]);
-    none.ends(65);
-    none.says(&["registries = \"matchImages\""]);
+    let kept = "asked       credential provider second: answer kept from before, for ";
+    explain(&node, &["reg.example/app"]).prints(&[kept]);
 }
