@@ -53,6 +53,7 @@ pages! {
     pins: PROGRAM,
     policy: PROGRAM,
     privileged_check: PROGRAM,
+    privileged_doctor: PROGRAM,
     privileged_new: PRINTS_SECRETS,
     privileged_pack: PROGRAM,
     sandbox: PROGRAM,

@@ -7,10 +7,8 @@
 
 mod breaks;
 use crate::command;
-mod docker_config;
-mod engine;
+mod installer;
 mod journal;
-mod keys;
 mod leftovers;
 mod node;
 mod refused;
