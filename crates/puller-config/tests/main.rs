@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+mod cases;
+mod limits;
 mod meaning;
-mod problems;
 mod properties;
-mod references;
 mod repositories;
+
+const ROOT: &str = include_str!("data/root.pem");

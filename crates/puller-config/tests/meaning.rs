@@ -1,348 +1,50 @@
-//! What a valid document means, what it warns about, and how it is shown.
+//! How a document is shown, and what the examples of pages and of the fuzzer mean.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::{
-    Checked, Credentials, Document, PolicyDialect, PolicyPart, PolicySource, Registry, RegistryHost,
-};
+use puller_config::{Checked, Document, PolicyDialect, PolicyPart, PolicySource};
 
-const ROOT: &str = include_str!("data/root.pem");
+use crate::ROOT;
 
 fn checked(text: &str) -> Checked {
     Document::parse(text.as_bytes()).unwrap_or_else(|problems| panic!("{text}\n{problems}"))
 }
 
-/// The only entry of a document, with the warnings about it.
-fn entry(keys: &str) -> (Registry, Vec<String>) {
-    let Checked { document, warnings, .. } = checked(&format!("[registries.r]\n{keys}"));
-    let (_, registry) = document.registries.iter().next().unwrap();
-    (registry.clone(), warnings.iter().map(ToString::to_string).collect())
-}
-
-/// Credentials with their secrets, for comparison.
-fn exposed(credentials: &Credentials) -> String {
-    match credentials {
-        Credentials::Anonymous => "anonymous".to_owned(),
-        Credentials::Basic { username, password } => {
-            format!("basic {username} {}", password.expose())
-        }
-        Credentials::RegistryToken(token) => format!("bearer {}", token.expose()),
-        Credentials::IdentityToken { username, token } => {
-            format!("refresh {username:?} {}", token.expose())
-        }
-    }
-}
-
-#[test]
-fn empty_document_is_no_configuration() {
-    for text in ["", "# nothing\n", "[extra-env]\n[registries]\n", "\u{feff}[registries]\n"] {
-        let Checked { document, warnings, .. } = checked(text);
-        assert!(
-            document.registries.is_empty() && document.extra_env.http_proxy.is_none(),
-            "{text:?}"
-        );
-        assert!(warnings.is_empty(), "{text:?}");
-    }
-}
-
-#[test]
-fn an_empty_table_of_proxies_is_one() {
-    for (text, expected) in [
-        ("", false),
-        ("[registries]", false),
-        ("[extra-env]", true),
-        ("extra-env = {}", true),
-        ("[extra-env]\nOTHER = \"\"", true),
-        ("[extra-env]\nHTTPS_PROXY = \"p\"", true),
-    ] {
-        assert_eq!(checked(text).document.has_extra_env, expected, "{text:?}");
-    }
-}
-
-#[test]
-fn credentials_follow_their_precedence() {
-    let superseded = |line, key, stronger| {
-        vec![format!("line {line}: registries.r.{key}: has no effect beside \"{stronger}\"")]
-    };
-    for (keys, expected, warnings) in [
-        ("", "anonymous", vec![]),
-        ("username = \"a\"\npassword = \"b:c\"", "basic a b:c", vec![]),
-        ("username = \"a\"\npassword = '''\n{\n\t1\n}\n'''", "basic a {\n\t1\n}\n", vec![]),
-        ("auth = \"YTpi\"", "basic a b", vec![]),
-        ("auth = \"YTp7CgkxDQp9Cg==\"", "basic a {\n\t1\r\n}\n", vec![]),
-        ("auth = \"YTpiOmM=\"", "basic a b:c", vec![]),
-        ("auth = \"YTpiOmM\"", "basic a b:c", vec![]),
-        ("auth = \"YTo=\"", "basic a ", vec![]),
-        ("auth = \"OmI=\"", "basic  b", vec![]),
-        ("auth = \"w6k6w6k=\"", "basic \u{e9} \u{e9}", vec![]),
-        ("auth = \"YTpi\"\nusername = \"a\"\npassword = \"b\"", "basic a b", vec![]),
-        ("identitytoken = \"t t\"", "refresh None t t", vec![]),
-        ("identitytoken = \"t\"\nusername = \"a\"", "refresh Some(\"a\") t", vec![]),
-        ("identitytoken = \"t\"\nauth = \"YTo=\"", "refresh Some(\"a\") t", vec![]),
-        (
-            "identitytoken = \"t\"\nauth = \"OmI=\"",
-            "refresh None t",
-            superseded(3, "auth", "identitytoken"),
-        ),
-        (
-            "identitytoken = \"t\"\nauth = \"YTpi\"",
-            "refresh Some(\"a\") t",
-            superseded(3, "auth", "identitytoken"),
-        ),
-        (
-            "identitytoken = \"t\"\nusername = \"a\"\npassword = \"b\"",
-            "refresh Some(\"a\") t",
-            superseded(4, "password", "identitytoken"),
-        ),
-        ("registrytoken = \"t\"", "bearer t", vec![]),
-        (
-            "identitytoken = \"i\"\nregistrytoken = \"t\"",
-            "bearer t",
-            superseded(2, "identitytoken", "registrytoken"),
-        ),
-        (
-            "registrytoken = \"t\"\nauth = \"YTpi\"",
-            "bearer t",
-            superseded(3, "auth", "registrytoken"),
-        ),
-        (
-            "username = \"a\"\npassword = \"b\"\nregistrytoken = \"t\"",
-            "bearer t",
-            [
-                superseded(2, "username", "registrytoken"),
-                superseded(3, "password", "registrytoken"),
-            ]
-            .concat(),
-        ),
-    ] {
-        let (registry, found) = entry(keys);
-        assert_eq!(exposed(&registry.credentials), expected, "{keys}");
-        assert_eq!(found, warnings, "{keys}");
-    }
-}
-
-#[test]
-fn flags_and_mirror_are_off_unless_written() {
-    let (registry, _) = entry("");
-    assert!(registry.ca_certs.is_none() && registry.mirrors.is_empty());
-    assert_eq!(
-        (registry.insecure_skip_verify, registry.plain_http, registry.mirror_fallback),
-        (false, false, false)
-    );
-
-    let keys = "insecure-skip-verify = true\nplain-http = true\nmirror \
-    = \"https://m.corp/p\"\nmirror-fallback = true\n";
-    let (registry, warnings) = entry(keys);
-    assert_eq!(
-        (registry.insecure_skip_verify, registry.plain_http, registry.mirror_fallback),
-        (true, true, true)
-    );
-    assert_eq!(registry.mirrors[0].url().as_str(), "https://m.corp/p");
-    assert_eq!(warnings, Vec::<String>::new());
-
-    let (registry, _) = entry("mirror = \"https://m.corp\"\nmirror-fallback = false");
-    assert!(!registry.mirror_fallback);
-}
-
-#[test]
-fn roots_replace_or_forbid() {
-    let (registry, warnings) = entry(&format!("ca-certs = '''\n{ROOT}'''"));
-    let roots = registry.ca_certs.unwrap();
-    assert_eq!((roots.certificates().len(), roots.is_beside_web()), (1, false));
-    assert_eq!(warnings, Vec::<String>::new());
-
-    let (registry, _) = entry(&format!("ca-certs = '''\n{ROOT}'''\nweb-roots = true"));
-    assert!(registry.ca_certs.unwrap().is_beside_web());
-
-    let (registry, warnings) = entry("ca-certs = \"none\"\ninsecure-skip-verify = true");
-    assert!(registry.ca_certs.unwrap().trusts_nobody());
-    assert_eq!(
-        warnings,
-        ["line 2: registries.r.ca-certs: has no PEM certificate: nobody is trusted, which \
-            forbids the registry"]
-    );
-}
-
-#[test]
-fn proxies_are_read_in_either_case() {
-    for (variables, http, https, no_proxy) in [
-        ("HTTP_PROXY = \"http://p:1\"", Some("http://p:1"), None, None),
-        (
-            "http_proxy = \"p:1\"\nHTTPS_PROXY = \"https://u:w@q\"",
-            Some("http://p:1"),
-            Some("https://u:w@q"),
-            None,
-        ),
-        (
-            "HTTPS_PROXY = \"p:80\"\nhttps_proxy = \"p:80\"\nno_proxy = \".corp, 10.0.0.0/8\"",
-            None,
-            Some("http://p:80"),
-            Some(".corp, 10.0.0.0/8"),
-        ),
-        ("HTTPS_PROXY = \"\"\nNO_PROXY = \"\"", None, None, None),
-    ] {
-        let Checked { document, warnings, .. } = checked(&format!("[extra-env]\n{variables}"));
-        let env = &document.extra_env;
-        assert_eq!(env.http_proxy.as_ref().map(|proxy| proxy.url()), http, "{variables}");
-        assert_eq!(env.https_proxy.as_ref().map(|proxy| proxy.url()), https, "{variables}");
-        assert_eq!(env.no_proxy.as_deref(), no_proxy, "{variables}");
-        assert!(warnings.is_empty(), "{variables}");
-    }
-}
-
-#[test]
-fn what_may_not_be_meant_is_said_by_line() {
-    let text = format!(
-        "\
-[registries.\".\"]
-auth = \"YTpi\"
-[registries.a]
-auth = \"YTpi\"
-plain-http = true
-insecure-skip-verify = true
-ca-certs = '''
-{ROOT}'''
-[registries.\".docker.io\"]
-[extra-env]
-Http_Proxy = \"x\"
-PATH = \"hunter2\"
-[registries.b]
-plain-http = false
-insecure-skip-verify = false
-username = \"u\"
-password = \"p\"
-[registries.c]
-plain-http = true
-insecure-skip-verify = true
-"
-    );
-    let warnings: Vec<_> = checked(&text).warnings.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        warnings,
-        [
-            "line 1: registries.\".\": sends the credentials to every registry without an entry of \
-            its own",
-            "line 5: registries.a.plain-http: sends the credentials unencrypted where the registry \
-            answers over plain HTTP",
-            "line 6: registries.a.insecure-skip-verify: sends the credentials to whoever answers \
-            in the registry's place",
-            "line 7: registries.a.ca-certs: does not hold for the registry's own host because \
-            of \"insecure-skip-verify\", only for the other hosts of a pull",
-            "line 20: registries.\".docker.io\": does not match Docker Hub itself, whose name \
-            is \"docker.io\" in all its spellings",
-            "line 22: extra-env.Http_Proxy: has no effect: only HTTP_PROXY, HTTPS_PROXY and \
-            NO_PROXY do, in upper or lower case",
-            "line 23: extra-env.PATH: has no effect: only HTTP_PROXY, HTTPS_PROXY and NO_PROXY do, \
-            in upper or lower case",
-        ]
-    );
-}
-
-/// Port 80 was taken without a word, and pulls ended in time-outs.
-#[test]
-fn a_proxy_without_a_port_is_legal_and_told() {
-    for (value, is_told) in [
-        ("proxy.corp", true),
-        ("http://u:p@proxy.corp/", true),
-        ("proxy.corp:80", false),
-        ("http://proxy.corp:3128", false),
-        ("https://proxy.corp", false),
-        ("socks5://proxy.corp", false),
-    ] {
-        let warnings = checked(&format!("[extra-env]\nHTTPS_PROXY = \"{value}\"\n")).warnings;
-        let told: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-        let expected = "line 2: extra-env.HTTPS_PROXY: has no port, so that the proxy is asked at \
-            port 80; write it, as in :3128";
-        let expected: &[&str] = if is_told { &[expected] } else { &[] };
-        assert_eq!(told, expected, "{value}");
-    }
-}
-
-#[test]
-fn inline_tables_and_dotted_keys_are_the_same_document() {
-    for text in [
-        "registries = { \"r.corp\" = { username = \"a\", password = \"b\" } }",
-        "registries.\"r.corp\".username = \"a\"\nregistries.\"r.corp\".password = \"b\"",
-        "[registries]\n'r.corp'.username = 'a'\n'r.corp'.password = 'b'",
-    ] {
-        let document = checked(text).document;
-        let host = RegistryHost::parse("r.corp").unwrap();
-        let (_, registry) = document.registries.literal_entry_for(&host).unwrap();
-        assert_eq!(exposed(&registry.credentials), "basic a b", "{text}");
-    }
-}
-
 #[test]
 fn document_is_shown_without_secrets() {
     let text = format!(
-        "\
-[extra-env]
-https_proxy = \"http://robot:hunter2@proxy.corp:3128\"
-NO_PROXY = \".corp\"
-[registries.\"R.corp:5000\"]
-auth = \"cm9ib3Q6aHVudGVyMg==\"
-ca-certs = '''
-{ROOT}'''
-mirror = \"https://m.corp/p\"
-[registries.\".\"]
-ca-certs = \"none\"
-[registries.a]
-auth = \"aHVudGVyMjo=\"
-[registries.b]
-identitytoken = \"hunter2\"
-username = \"robot\"
-[registries.c]
-registrytoken = \"hunter2\"
-"
+        "[registries.r]\nusername = \"robot\"\nidentitytoken = \"hunter2\"\n\
+        ca-certs = '''\n{ROOT}'''\n[decryption-keys]\nkeys = [\"aHVudGVyMg:aHVudGVyMg\"]\n"
     );
     let document = checked(&text).document;
     let fingerprint = "sha256:3e9113832283becf0fecd54ec0d5ef5d04ed3493f4c3c7721dd5301f5a510480";
     let expected = format!(
-        "\
-[extra-env]
-HTTPS_PROXY = \"http://[redacted]@proxy.corp:3128\"
-NO_PROXY = \".corp\"
-
-[registries.\".\"]
-ca-certs = []
-insecure-skip-verify = false
-plain-http = false
-
-[registries.\"a.\"]
-username = \"[redacted]\"
-password = \"[redacted]\"
-insecure-skip-verify = false
-plain-http = false
-
-[registries.\"b.\"]
-username = \"robot\"
-identitytoken = \"[redacted]\"
-insecure-skip-verify = false
-plain-http = false
-
-[registries.\"c.\"]
-registrytoken = \"[redacted]\"
-insecure-skip-verify = false
-plain-http = false
-
-[registries.\"r.corp:5000\"]
-username = \"robot\"
-password = \"[redacted]\"
-ca-certs = [\"{fingerprint}\"]
-insecure-skip-verify = false
-plain-http = false
-mirror = \"https://m.corp/p\"
-mirror-fallback = false
-"
+        "[extra-env]\n\n[registries.\"r.\"]\nusername = \"robot\"\n\
+         identitytoken = \"[redacted]\"\nca-certs = [\"{fingerprint}\"]\n\
+         insecure-skip-verify = false\nplain-http = false\n\n\
+         [decryption-keys]\nkeys = [\"[redacted]:[redacted]\"]\n"
     );
     assert_eq!(document.redacted(), expected);
-
     let json = serde_json::to_value(&document).unwrap();
-    assert_eq!(json["registries"]["r.corp:5000"]["ca-certs"][0], fingerprint);
-    assert_eq!(json["registries"]["b."]["identitytoken"], "[redacted]");
-    assert!(!json.to_string().contains("hunter2"));
-    assert!(!format!("{document:?}").contains("hunter2"));
+    assert_eq!(json["registries"]["r."]["ca-certs"][0], fingerprint);
+    assert_eq!(json["registries"]["r."]["identitytoken"], "[redacted]");
+    for shown in [json.to_string(), format!("{document:?}")] {
+        assert!(!shown.contains("aHVudGVyMg") && !shown.contains("hunter2"), "{shown}");
+    }
     assert_eq!(Document::default().redacted(), "[extra-env]\n\n[registries]\n");
+}
+
+/// What a file of cases cannot hold.
+#[test]
+fn text_has_no_bytes_that_are_no_utf_8_and_may_be_empty() {
+    let problems = Document::parse(b"[registries.r]\n\nauth = \"\xff\"").unwrap_err();
+    assert_eq!(problems.to_string(), "line 3: not UTF-8 text");
+    for text in ["", "\u{feff}[registries]\n"] {
+        let Checked { document, warnings, .. } = checked(text);
+        assert!(document.registries.is_empty() && !document.has_extra_env, "{text:?}");
+        assert!(document.resources.is_none() && document.limits.is_none(), "{text:?}");
+        assert!(warnings.is_empty(), "{text:?}");
+    }
 }
 
 /// The seconds are those of GNU date.
@@ -416,26 +118,6 @@ fn a_policy_is_kept_as_it_is_written_and_shown() {
     assert_eq!(empty.redacted(), below.redacted());
     assert_eq!(document.complete(below).unwrap(), ["image-policy"]);
     assert_eq!(document.redacted(), shown);
-}
-
-#[test]
-fn reason_of_the_node_is_all_that_its_document_says() {
-    let text = "\n# why\nnode-error = \"line 2:\\u001b[2J\\n\\u202e \\\"ä\\\"\"\n";
-    let Checked { document, warnings, .. } = checked(text);
-    assert_eq!(
-        warnings[0].to_string(),
-        "line 3: node-error: makes the guest refuse every pull with this text as the reason"
-    );
-    let shown = "line 2:\\u{1b}[2J\\n\\u{202e} \"ä\"";
-    assert_eq!(document.node_error.as_ref().unwrap().to_string(), shown);
-    let redacted = document.redacted();
-    assert!(redacted.starts_with(&format!("node-error = '{shown}'\n")), "{redacted}");
-    assert!(document.registries.is_empty() && !document.has_extra_env);
-}
-
-#[test]
-fn entry_for_every_host_is_warned_about_only_with_credentials() {
-    assert!(checked("[registries.\".\"]\nplain-http = true").warnings.is_empty());
 }
 
 /// The fuzzer starts from these; a seed that stops being a document no longer leads anywhere.

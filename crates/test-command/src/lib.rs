@@ -4,6 +4,7 @@
 //!   ended, with one assertion for each thing that tests ask. [`Program::cases`] holds a whole page
 //!   of commands to what it shows.
 //! - [`Folder`]: a temporary folder with files of given modes and programs.
+//! - [`hold_cases`]: files of inputs, each with what is made of it.
 //! - [`alone`]: a test in a process of its own.
 //! - [`example`]: the path of a built example.
 //! - [`skip`], [`skipped_without_root`], [`wait_until`], [`sha256sum`].
@@ -15,6 +16,7 @@
     reason = "test code: a failed step should stop the test where it is"
 )]
 
+mod answers;
 mod cases;
 mod folder;
 mod run;
@@ -24,6 +26,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+pub use answers::hold_cases;
 pub use folder::Folder;
 pub use run::{Program, Run};
 
