@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use puller_config::{Checked, Credentials, DecryptionKey, Document, Problems, SecretReference};
-use test_command::hold_cases;
+use test_command::{hold_cases, side_by_side};
 
 #[test]
 fn documents_of_the_host() {
@@ -22,14 +22,8 @@ fn documents_of_the_host_and_of_the_owner() {
     hold_cases("both", |text| {
         let (host, of_host) = read(Document::parse, text);
         let (measured, of_owner) = read(Document::parse_measured, text);
-        let mut answer = String::new();
-        for line in &host {
-            let reader = if measured.contains(line) { "" } else { "host: " };
-            writeln!(answer, "{reader}{line}").unwrap();
-        }
-        for line in measured.iter().filter(|line| !host.contains(line)) {
-            writeln!(answer, "measured: {line}").unwrap();
-        }
+        let (host, measured) = (host.join("\n"), measured.join("\n"));
+        let answer = side_by_side(("host", &host), ("measured", &measured));
         if let (Some(of_host), Some(of_owner)) = (&of_host, &of_owner) {
             assert_eq!(of_host, of_owner, "{text}");
         }

@@ -47,3 +47,16 @@ pub fn hold_cases(folder: &str, answer: impl Fn(&str) -> String) {
     let cure = "if that is meant, record it by the same test with CASES=record";
     assert!(records || differing.is_empty(), "cases differ; {cure}\n{differing}");
 }
+
+/// The lines of two answers to one input; one that only one of them has begins with its name.
+#[must_use]
+pub fn side_by_side(first: (&str, &str), second: (&str, &str)) -> String {
+    let only = |(name, text): (&str, &str), other: &str| {
+        let has = |line: &str| other.lines().any(|of_other| of_other == line);
+        let prefix = |line| if has(line) { String::new() } else { format!("{name}: ") };
+        text.lines().map(|line| (has(line), prefix(line) + line)).collect::<Vec<_>>()
+    };
+    let of_second = only(second, first.1).into_iter().filter(|(is_common, _)| !is_common);
+    let lines = only(first, second.1).into_iter().chain(of_second).map(|(_, line)| line + "\n");
+    lines.collect()
+}

@@ -26,7 +26,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub use answers::hold_cases;
+pub use answers::{hold_cases, side_by_side};
 pub use folder::Folder;
 pub use run::{Program, Run};
 
