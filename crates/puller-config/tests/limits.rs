@@ -47,6 +47,9 @@ fn nesting_is_bounded() {
     assert_eq!(problems(&format!("[a{}]", ".a".repeat(100))), "not TOML: recursion limit");
 }
 
+/// The most, a document with so many, and what is wrong with one more.
+type Row<'a> = (usize, &'a dyn Fn(usize) -> String, String);
+
 #[test]
 fn numbers_and_lengths_are_bounded() {
     let each = |count: usize, item: fn(usize) -> String| (0..count).map(item).collect::<String>();
@@ -58,7 +61,7 @@ fn numbers_and_lengths_are_bounded() {
     let mixed = [mirror(""), below.clone(), mirror(", prefix = 'a/bc'"), below].concat();
     let encoded = |length| STANDARD.encode(vec![0; length]);
     let too_many = "an entry has at most 256 mirrors";
-    let rows: &[(usize, &dyn Fn(usize) -> String, String)] = &[
+    let rows: &[Row<'_>] = &[
         (
             MAX_REGISTRIES,
             &|count| each(count, |at| format!("[registries.r{at}]\n")),
