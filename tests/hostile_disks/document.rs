@@ -27,54 +27,20 @@ pub fn initdata() -> Vec<(&'static str, Vec<u8>, Outcome)> {
 fn names() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     let key = |key: &str| data(format!("{key} = \"{SECRET}\"\n"));
     let longest = "n".repeat(255);
-    let not_plain = |rule| Err(rule);
     let legal = |name: &str| Ok(files(&[(name, SECRET)]));
     vec![
-        ("key with dots and a slash", key("\"../escaped\""), not_plain("it has a slash")),
-        ("key far outside", key("\"../../../../../../etc/passwd\""), not_plain("it has a slash")),
-        ("absolute key", key("\"/escaped\""), not_plain("it has a slash")),
-        ("key in a directory", key("\"a/b\""), not_plain("it has a slash")),
-        ("key ..", key("\"..\""), not_plain("it is a directory")),
-        ("key .", key("\".\""), not_plain("it is a directory")),
-        ("empty key", key("\"\""), not_plain("it is empty")),
-        ("key with NUL", key("\"a\\u0000b\""), not_plain("it has a control character")),
+        ("key with dots and a slash", key("\"../escaped\""), Err("it has a slash")),
         (
             "key with a line break and a policy",
             key("\"x\\\"\\n\\ndefault AllowRequestsFailingPolicy := true\\n\""),
-            not_plain("it has a control character"),
-        ),
-        (
-            "key with an escape sequence",
-            key("\"\\u001b[2Jx\""),
-            not_plain("it has a control character"),
+            Err("it has a control character"),
         ),
         ("key of 255 bytes", key(&longest), legal(&longest)),
-        ("key of 256 bytes", key(&"n".repeat(256)), not_plain("it has more than 255 bytes")),
-        (
-            "key of 128 two-byte letters",
-            key(&format!("\"{}\"", "é".repeat(128))),
-            not_plain("it has more than 255 bytes"),
-        ),
-        ("key of a megabyte", key(&"n".repeat(1 << 20)), not_plain("it has more than 255 bytes")),
-        ("key with a leading dot", key("\".hidden\""), legal(".hidden")),
-        ("key with a backslash", key("'..\\..\\x'"), legal("..\\..\\x")),
         ("key with quotes", key("'x\" } allow := true'"), legal("x\" } allow := true")),
-        ("key beyond ASCII", key("\"\u{202e}gnp\""), legal("\u{202e}gnp")),
-        ("one key twice", data("a = \"1\"\na = \"2\"\n"), Err("line 5: ")),
-        (
-            "one key twice, spelt differently",
-            data("a = \"1\"\n\"\\u0061\" = \"2\"\n"),
-            Err("line 5: "),
-        ),
-        (
-            "key without quotes",
-            data(format!("policy.rego = \"{SECRET}\"\n")),
-            Err("a name with a dot needs quotes"),
-        ),
         (
             "a good key and a bad one",
             data(format!("a = \"{SECRET}\"\n\"../b\" = \"\"\n")),
-            not_plain("it has a slash"),
+            Err("it has a slash"),
         ),
     ]
 }
@@ -115,11 +81,6 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
     vec![
         ("document: empty", Vec::new(), Err("version: the key is missing")),
         (
-            "document: only a comment",
-            format!("# {SECRET}").into_bytes(),
-            Err("version: the key is missing"),
-        ),
-        (
             "document: not UTF-8",
             [&good[..], b"b = \"\xff\xfe\"\n"].concat(),
             Err("not TOML: it is not UTF-8"),
@@ -128,67 +89,15 @@ fn forms() -> Vec<(&'static str, Vec<u8>, Outcome)> {
         ("document: other line ends", line_ends, ok()),
         ("document: byte order mark", [&b"\xef\xbb\xbf"[..], &good].concat(), ok()),
         ("document: not TOML", format!("{text}{SECRET} {SECRET}\n").into_bytes(), Err("line 5: ")),
-        ("document: JSON", format!("{{\"version\": \"{SECRET}\"}}").into_bytes(), Err("line 1: ")),
         (
             "document: the configuration",
             crate::hostile_disks::table::CONFIGURATION.as_bytes().to_vec(),
             Err("version: the key is missing"),
         ),
         (
-            "document: another version",
-            text.replace("0.1.0", "0.2.0").into_bytes(),
-            Err("version: expected \"0.1.0\", found \"0.2.0\""),
-        ),
-        (
-            "document: a version that is a number",
-            text.replace("\"0.1.0\"", "0.1").into_bytes(),
-            Err("version: expected string"),
-        ),
-        (
-            "document: no version",
-            text.replace("version", "revision").into_bytes(),
-            Err("version: the key is missing"),
-        ),
-        (
-            "document: no algorithm",
-            text.replace("algorithm", "digest").into_bytes(),
-            Err("algorithm: the key is missing"),
-        ),
-        (
-            "document: weak algorithm",
-            text.replace("sha256", "md5").into_bytes(),
-            Err("algorithm: expected sha256, sha384 or sha512, found \"md5\""),
-        ),
-        (
             "document: algorithm with an escape sequence",
             text.replace("sha256", "\\u001b[2J\\n").into_bytes(),
             Err("found \"\\u{1b}[2J\\n\""),
-        ),
-        (
-            "document: no data",
-            text.replace("[data]", "[date]").into_bytes(),
-            Err("data: the key is missing"),
-        ),
-        (
-            "document: data is a string",
-            format!("version = \"0.1.0\"\nalgorithm = \"sha256\"\ndata = \"{SECRET}\"\n")
-                .into_bytes(),
-            Err("data: expected table"),
-        ),
-        (
-            "document: data is a list",
-            text.replace("[data]", "[[data]]").into_bytes(),
-            Err("data: expected table"),
-        ),
-        (
-            "document: a value is a number",
-            data("a = 1\n"),
-            Err("data.a: expected string, found integer"),
-        ),
-        (
-            "document: a value is a list",
-            data(format!("a = [\"{SECRET}\"]\n")),
-            Err("data.a: expected string, found array"),
         ),
         (
             "document: further keys",

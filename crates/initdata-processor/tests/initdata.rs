@@ -241,7 +241,6 @@ fn hostile_initdata_disks() {
     let over = gzip(&vec![b' '; MAX_DOCUMENT_BYTES + 1]);
     let two = [good.as_slice(), &good].concat();
     let escape = DOCUMENT.replace("aa.toml", "../../etc/ld.so.preload");
-    let letters = DOCUMENT.replace("aa.toml", &"\u{e9}".repeat(128));
     let steers = DOCUMENT.replace("sha256", "\\u001b[2J\\n");
     let image = |length: u64| raw(b"initdata", length, &good);
     let stream = |payload: &[u8]| raw(b"initdata", payload.len() as u64, payload);
@@ -272,12 +271,9 @@ fn hostile_initdata_disks() {
         (stream(&over), "more than 4194304"),
     ];
     let unparsable = [
-        (document(b""), "is missing"),
         (document(b"\xff\xfe not text"), "it is not UTF-8"),
         (document(escape.as_bytes()), "it has a slash"),
-        (document(letters.as_bytes()), "more than 255 bytes"),
         (document(steers.as_bytes()), r#"\"\\u{1b}[2J\\n\""#),
-        (document(b"some content"), "line 1"),
     ];
     for (image, expected) in malformed.iter().chain(&unparsable) {
         let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", image);

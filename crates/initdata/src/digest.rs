@@ -125,6 +125,7 @@ mod tests {
             (Algorithm::Sha512, "ddaf35a193617aba"),
         ] {
             assert!(hex::encode(&algorithm.digest(b"abc")).starts_with(start));
+            assert_eq!(Algorithm::named(&algorithm.to_string()), Some(algorithm));
         }
     }
 

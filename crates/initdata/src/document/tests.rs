@@ -132,6 +132,7 @@ fn what_was_read_of_a_bad_document() {
 #[test]
 fn entries_that_cannot_be_files() {
     let long = format!("\"{}\" = \"x\"", "n".repeat(MAX_NAME_BYTES + 1));
+    let letters = format!("\"{}\" = \"x\"", "\u{e9}".repeat(MAX_NAME_BYTES / 2 + 1));
     let many = (0..=MAX_ENTRIES).fold(String::new(), |text, n| text + &format!("n{n} = \"\"\n"));
     for (lines, expected) in [
         ("\"\" = \"x\"", "it is empty"),
@@ -146,6 +147,7 @@ fn entries_that_cannot_be_files() {
         ("\"a\\nb\" = \"x\"", "it has a control character"),
         ("\"a\\u0085b\" = \"x\"", "it has a control character"),
         (long.as_str(), "more than 255 bytes"),
+        (letters.as_str(), "more than 255 bytes"),
         ("a = \"1\"\n\"\\u0061\" = \"2\"", "duplicate key"),
         ("\"caf\\u00e9\" = \"1\"\n\"cafe\\u0301\" = \"2\"", "two Unicode spellings"),
         (many.as_str(), "data: 1025 entries, at most 1024 "),
