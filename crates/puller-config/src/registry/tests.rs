@@ -190,3 +190,72 @@ fn only_literals_name_a_host() {
     assert_eq!(named("other.corp"), None);
     assert_eq!((registries.len(), registries.is_empty(), registries.iter().count()), (4, false, 4));
 }
+
+/// An entry of everything that an entry may have.
+fn full() -> Registry {
+    let root = include_str!("../../tests/data/root.pem");
+    let key = "-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n";
+    let text = format!(
+        "[registries.r]\nusername = \"u\"\npassword = \"p\"\nmirror = \"https://m.corp\"\n\
+         mirror-fallback = true\nplain-http = true\ninsecure-skip-verify = true\n\
+         also = [{{username = \"v\", password = \"p\"}}]\nca-certs = '''\n{root}'''\n\
+         client-cert = '''\n{root}'''\nclient-key = '''\n{key}'''\n"
+    );
+    let document = crate::Document::parse(text.as_bytes()).unwrap().document;
+    let host = RegistryHost::parse("r").unwrap();
+    let uri = SecretReference::parse("kbs:///default/a/b").unwrap();
+    Registry {
+        credentials_uri: Some(uri.clone()),
+        credentials_optional: true,
+        wants_anonymous: true,
+        ca_certs_uri: Some(uri),
+        ignores_ca_dates: true,
+        ..document.registries.literal_entry_for(&host).unwrap().1.clone()
+    }
+}
+
+/// What an entry has, in order.
+fn parts(registry: &Registry) -> Vec<&'static str> {
+    let parts = [
+        ("credentials", !registry.credentials.is_anonymous()),
+        ("also", !registry.also.is_empty()),
+        ("credentials-uri", registry.credentials_uri.is_some()),
+        ("credentials-optional", registry.credentials_optional),
+        ("anonymous", registry.wants_anonymous),
+        ("client", registry.client.is_some()),
+        ("ca-certs", registry.ca_certs.is_some()),
+        ("ca-certs-uri", registry.ca_certs_uri.is_some()),
+        ("ca-dates", registry.ignores_ca_dates),
+        ("insecure-skip-verify", registry.insecure_skip_verify),
+        ("plain-http", registry.plain_http),
+        ("mirrors", !registry.mirrors.is_empty()),
+        ("mirror-fallback", registry.mirror_fallback),
+    ];
+    parts.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
+}
+
+/// Trust rules 8 and 11: what of an entry counts beside fetched credentials, at a mirror, and with
+/// the credentials of another document.
+#[test]
+fn an_entry_hands_on_what_may_go_there() {
+    let (full, none) = (full(), Registry::default());
+    let references = ["credentials-uri", "credentials-optional", "ca-certs-uri"];
+    let owners = ["anonymous", "client", "ca-certs", "ca-dates", "mirrors", "mirror-fallback"];
+    let credentials = ["credentials", "also", "credentials-uri", "credentials-optional"];
+    let credentials = [&credentials[..], &["anonymous", "client"]].concat();
+    let all = parts(&full);
+    assert_eq!(all.len(), 13);
+    let without = |left_out: &[&str]| -> Vec<_> {
+        all.iter().copied().filter(|name| !left_out.contains(name)).collect()
+    };
+    let but = |kept: &[&str]| without(&without(kept));
+    for (handed_on, expected) in [
+        (full.in_confidential_pull(Origin::Host), but(&references)),
+        (full.in_confidential_pull(Origin::Measured), but(&[&references[..], &owners].concat())),
+        (full.lent_to_mirror(), without(&["also", "client", "insecure-skip-verify"])),
+        (none.with_credentials_of(&full), but(&credentials)),
+        (full.with_credentials_of(&none), without(&credentials)),
+    ] {
+        assert_eq!(parts(&handed_on), expected);
+    }
+}
