@@ -24,7 +24,7 @@ enum Ask<'a> {
     /// A token; the number of requests for one so far, this one included.
     Token(usize, &'a str),
     /// Anything else, with the token that came along.
-    Content(&'a str, &'a str),
+    Content(&'a str),
 }
 
 impl Site {
@@ -41,7 +41,7 @@ impl Site {
             let ask = if is_token {
                 Ask::Token(tokens.fetch_add(1, Ordering::SeqCst) + 1, request)
             } else {
-                Ask::Content(bearer.unwrap_or_default(), request)
+                Ask::Content(bearer.unwrap_or_default())
             };
             answer(ask).replace("{port}", &port.to_string())
         });
@@ -84,36 +84,12 @@ fn one_of_several_challenges_is_answered() {
     ] {
         let site = Site::start(move |ask| match ask {
             Ask::Token(..) => ok("{\"token\":\"t\"}"),
-            Ask::Content("t", _) => ok(CONTENT),
+            Ask::Content("t") => ok(CONTENT),
             Ask::Content(..) => head("401 Unauthorized", &headers),
         });
         assert!(fetch(&site.document(), site.server.port, &hasty()).is_ok());
         assert_eq!(site.counts(), (1, 2));
     }
-}
-
-#[test]
-fn an_expired_token_is_renewed_once() {
-    // The second request for content no longer takes the first token.
-    let asked = AtomicUsize::new(0);
-    let site = Site::start(move |ask| match ask {
-        Ask::Token(number, _) => ok(&format!("{{\"token\":\"t{number}\"}}")),
-        Ask::Content("", _) => challenge(),
-        Ask::Content(token, request) => {
-            let number = asked.fetch_add(1, Ordering::SeqCst);
-            match (number, token) {
-                (0, "t1") => ok(CONTENT).replace(&CONTENT[5..], ""),
-                (1, "t1") => challenge(),
-                (2, "t2") if request.contains("range: bytes=5-\r\n") => format!(
-                    "HTTP/1.1 206 P\r\nContent-Range: bytes 5-20/21\r\nConnection: close\r\n\r\n{}",
-                    &CONTENT[5..]
-                ),
-                _ => head("500 Unexpected", ""),
-            }
-        }
-    });
-    assert_eq!(blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(), CONTENT);
-    assert_eq!(site.counts(), (2, 4));
 }
 
 #[test]
@@ -125,44 +101,13 @@ fn a_token_is_renewed_before_it_expires() {
             );
             ok(&body).replace("Connection", "Date: Wed, 21 Oct 2015 07:28:00 GMT\r\nConnection")
         }
-        Ask::Content("t1", _) => ok(CONTENT).replace(&CONTENT[5..], ""),
-        Ask::Content("t2", _) => ok(CONTENT),
+        Ask::Content("t1") => ok(CONTENT).replace(&CONTENT[5..], ""),
+        Ask::Content("t2") => ok(CONTENT),
         Ask::Content(..) => challenge(),
     });
     assert_eq!(blob(&site.document(), site.server.port, SIZE, &hasty()).unwrap(), CONTENT);
     // Without a second challenge.
     assert_eq!(site.counts(), (2, 3));
-}
-
-#[test]
-fn tokens_that_nobody_takes_are_not_asked_for_again_and_again() {
-    let site = Site::start(|ask| match ask {
-        Ask::Token(..) => ok("{\"token\":\"t\"}"),
-        Ask::Content(..) => challenge(),
-    });
-    let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
-    assert!(text(&error).contains("refused the credentials of entry \"localhost.\""), "{error}");
-    assert_eq!(site.counts(), (1, 2));
-}
-
-#[test]
-fn a_busy_token_server_is_asked_again() {
-    let site = Site::start(|ask| match ask {
-        Ask::Token(1, _) => head("503 Busy", "Retry-After: 0\r\n"),
-        Ask::Token(2, _) => head("429 Busy", ""),
-        Ask::Token(..) => ok("{\"token\":\"t\"}"),
-        Ask::Content("t", _) => ok(CONTENT),
-        Ask::Content(..) => challenge(),
-    });
-    assert!(fetch(&site.document(), site.server.port, &hasty()).is_ok());
-
-    let site = Site::start(|ask| match ask {
-        Ask::Token(..) => head("429 Busy", "Retry-After: 600\r\n"),
-        Ask::Content(..) => challenge(),
-    });
-    let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
-    assert!(text(&error).contains("for a token for localhost:"), "{error}");
-    assert!(text(&error).ends_with("asks to be tried again in 600 s"), "{error}");
 }
 
 #[test]
@@ -178,7 +123,7 @@ fn an_identity_token_is_a_password_where_posts_are_unknown() {
             }
             Ask::Token(_, request) if request.contains(BASIC) => ok("{\"token\":\"t\"}"),
             Ask::Token(..) => head("403 Forbidden", ""),
-            Ask::Content("t", _) => ok(CONTENT),
+            Ask::Content("t") => ok(CONTENT),
             Ask::Content(..) => challenge(),
         });
         let fetched = fetch(&site.with_identity_token(), site.server.port, &hasty());
@@ -189,24 +134,6 @@ fn an_identity_token_is_a_password_where_posts_are_unknown() {
         } else {
             assert!(fetched.is_ok(), "{fetched:?}");
         }
-    }
-}
-
-#[test]
-fn nonsense_instead_of_a_token_is_no_secret_and_no_fault_of_ours() {
-    for (body, words) in [
-        ("<html>", "answers without a token"),
-        ("{\"token\":\"\"}", "answers without a token"),
-        ("{\"token\":\"a\\r\\nHost: b\"}", "a token that no header can carry"),
-    ] {
-        let site = Site::start(move |ask| match ask {
-            Ask::Token(..) => ok(body),
-            Ask::Content(..) => challenge(),
-        });
-        let error = fetch(&site.document(), site.server.port, &hasty()).unwrap_err();
-        assert!(text(&error).contains(words), "{error}");
-        assert_eq!(error.kind(), registry_client::Kind::Data);
-        assert_eq!(site.counts(), (1, 1));
     }
 }
 

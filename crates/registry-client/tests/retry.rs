@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use registry_client::Patience;
 use support::{CONTENT, blob, fetch, hasty, impatient, plain, text};
-use test_http::{Request, SILENCE, Server, head, ok};
+use test_http::{SILENCE, Server, head};
 
 const SIZE: u64 = CONTENT.len() as u64;
 
@@ -38,53 +38,6 @@ fn rest(from: usize, to: usize, total: &str) -> String {
     )
 }
 
-/// The first line and the range of each request that speaks HTTP.
-fn ranges(server: &Server) -> Vec<String> {
-    let requests = server.requests();
-    let http = requests.iter().filter(|request| request.starts_with("GET "));
-    let range = |request: &Request| request.header("range").unwrap_or_default().to_owned();
-    http.map(range).collect()
-}
-
-#[test]
-fn what_can_get_better_is_asked_for_again() {
-    for status in ["408 a", "429 a", "500 a", "502 a", "503 a", "504 a"] {
-        let server = answers(&[head(status, ""), head(status, "Retry-After: 0\r\n"), ok(CONTENT)]);
-        let document = plain(server.port);
-        assert_eq!(
-            fetch(&document, server.port, &hasty()).unwrap(),
-            CONTENT.as_bytes(),
-            "{status}"
-        );
-        assert_eq!(ranges(&server).len(), 3, "{status}");
-    }
-    for broken in [
-        String::new(),
-        "HTTP/1.1 200 OK\r\nContent-".to_owned(),
-        cut(5),
-        SILENCE.to_owned(),
-        format!("{}{SILENCE}", cut(5)),
-    ] {
-        let server = answers(&[broken.clone(), broken.clone(), ok(CONTENT)]);
-        // The end of an answer that has none is not waited for at the first request, which looks
-        // for TLS.
-        let document = plain(server.port);
-        assert!(fetch(&document, server.port, &impatient()).is_ok(), "{broken:?}");
-    }
-}
-
-#[test]
-fn what_stays_the_same_is_not() {
-    for status in ["400 a", "403 a", "404 a", "405 a", "418 a", "501 a", "505 a", "204 a"] {
-        let server = answers(&[head(status, ""), ok(CONTENT)]);
-        let error = fetch(&plain(server.port), server.port, &hasty()).unwrap_err();
-        assert!(text(&error).contains(&status[..3]), "{error}");
-        assert_eq!(ranges(&server).len(), 1, "{status}");
-    }
-    let server = answers(&["nonsense\r\n\r\n".to_owned(), ok(CONTENT)]);
-    assert!(fetch(&plain(server.port), server.port, &hasty()).is_err());
-}
-
 #[test]
 fn each_failure_is_told_once() {
     let server = answers(&[head("500 a", ""), head("503 a", ""), head("500 a", "")]);
@@ -94,16 +47,6 @@ fn each_failure_is_told_once() {
     for (words, count) in [("answers 500", 1), ("answers 503", 1), ("(4 times)", 1), (";", 1)] {
         assert_eq!(text.matches(words).count(), count, "{words}: {text}");
     }
-}
-
-#[test]
-fn the_servers_time_is_kept_to_within_the_budget() {
-    let server = answers(&[head("429 a", "Retry-After: 3600\r\n"), ok(CONTENT)]);
-    let error = fetch(&plain(server.port), server.port, &hasty()).unwrap_err();
-    let text = text(&error);
-    assert!(text.ends_with("; it asks to be tried again in 3600 s"), "{text}");
-    assert!(error.is_source_down());
-    assert_eq!(ranges(&server).len(), 1);
 }
 
 #[test]
@@ -125,105 +68,10 @@ fn a_hanging_source_does_not_eat_the_time_of_the_next() {
 }
 
 #[test]
-fn a_cut_blob_is_taken_up_again() {
-    let all = SIZE.to_string();
-    for (story, first, then) in [
-        ("cut", cut(5), rest(5, 21, &all)),
-        ("cut before the first byte", cut(0), ok(CONTENT)),
-        ("unknown total", cut(5), rest(5, 21, "*")),
-        ("ignored", cut(5), ok(CONTENT)),
-        ("stalled", format!("{}{SILENCE}", cut(7)), rest(7, 21, &all)),
-        ("no length", format!("HTTP/1.1 200 OK\r\n\r\n{}", &CONTENT[..9]), rest(9, 21, &all)),
-        (
-            "chunks without an end",
-            format!(
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{}\r\n",
-                &CONTENT[..4]
-            ),
-            rest(4, 21, &all),
-        ),
-    ] {
-        let patience = match story {
-            "stalled" => Patience { stall: Duration::from_secs(2), ..hasty() },
-            _ => hasty(),
-        };
-        let server = answers(&[first, then]);
-        let content = blob(&plain(server.port), server.port, SIZE, &patience);
-        assert_eq!(content.unwrap_or_else(|error| panic!("{story}: {error}")), CONTENT, "{story}");
-        assert_eq!(ranges(&server).len(), 2, "{story}");
-    }
-    let server = answers(&[cut(5), rest(5, 8, &all), rest(8, 20, &all), rest(20, 21, &all)]);
-    assert_eq!(blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap(), CONTENT);
-    assert_eq!(ranges(&server), ["", "bytes=5-", "bytes=8-", "bytes=20-"]);
-}
-
-#[test]
-fn a_liar_about_ranges_is_asked_for_the_whole() {
-    let all = SIZE.to_string();
-    for lie in [
-        rest(4, 21, &all),
-        rest(5, 21, "22"),
-        rest(5, 21, &all).replace("Content-Range", "X-Range"),
-        head("416 Range Not Satisfiable", ""),
-    ] {
-        let server = answers(&[cut(5), lie.clone(), ok(CONTENT)]);
-        assert_eq!(
-            blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap(),
-            CONTENT,
-            "{lie}"
-        );
-        assert_eq!(ranges(&server), ["", "bytes=5-", ""], "{lie}");
-    }
-    // Nobody asked for a part.
-    let server = answers(&[rest(5, 21, &all)]);
-    assert!(blob(&plain(server.port), server.port, SIZE, &hasty()).is_err());
-}
-
-#[test]
-fn a_blob_is_never_longer_than_described() {
-    for (answer, words) in [
-        (ok(&format!("{CONTENT}!")), "announces another number of bytes of a blob that has 21"),
-        (ok("short"), "announces another number of bytes of a blob that has 21"),
-        (format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}!"), "sends more bytes of a blob that has 21"),
-    ] {
-        let server = answers(&[answer]);
-        let error = blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap_err();
-        assert!(text(&error).contains(words), "{words}: {error}");
-        assert!(!error.is_source_down());
-        assert_eq!(ranges(&server).len(), 1);
-    }
-    // All the bytes and no end: they may be right.
+fn all_the_bytes_and_no_end_may_be_right() {
     let endless = format!("HTTP/1.1 200 OK\r\n\r\n{CONTENT}{SILENCE}");
     let server = answers(&[endless]);
     assert_eq!(blob(&plain(server.port), server.port, SIZE, &impatient()).unwrap(), CONTENT);
-}
-
-#[test]
-fn a_blob_that_never_gets_further_is_given_up() {
-    let server = answers(&[cut(5), cut(5)]);
-    let error = blob(&plain(server.port), server.port, SIZE, &hasty()).unwrap_err();
-    assert!(text(&error).starts_with("5 attempts: the transfer from localhost:"), "{error}");
-    assert!(!error.is_source_down());
-    assert_eq!(ranges(&server).len(), 5);
-
-    // One byte at a time is progress, but not for ever.
-    let steps: Vec<_> = (1..20).map(|at| rest(at, at + 1, "21")).collect();
-    let server = answers(&[&[cut(1)], &steps[..]].concat());
-    let patience = Patience { resumptions: 6, ..hasty() };
-    let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
-    assert!(text(&error).starts_with("7 attempts: "), "{error}");
-}
-
-#[test]
-fn a_drip_is_too_slow() {
-    let server = answers(&[format!("{}{SILENCE}", cut(5))]);
-    let patience = Patience {
-        slow_start: Duration::from_secs(2),
-        slowest_rate: 1 << 20,
-        ..Patience::default()
-    };
-    let error = blob(&plain(server.port), server.port, SIZE, &patience).unwrap_err();
-    assert!(text(&error).contains("is too slow: 21 bytes take longer than 2 s"), "{error}");
 }
 
 /// A mirror with a registry behind it, as one document.

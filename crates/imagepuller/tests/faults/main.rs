@@ -81,12 +81,11 @@ fn privileged_service_among_bad_registries() {
     service::play();
 }
 
-/// No row gets lost.
+/// `FAULT_ROW` names one row.
 #[test]
-fn the_table_is_long_enough() {
+fn each_name_is_there_once() {
     let _alone = alone();
     let rows = all();
     let names: BTreeSet<_> = rows.iter().map(|row| row.name).collect();
-    assert_eq!(names.len(), rows.len(), "a name is there twice");
-    assert!(names.len() >= 241, "{}", names.len());
+    assert_eq!(names.len(), rows.len());
 }

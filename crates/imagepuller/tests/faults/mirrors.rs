@@ -18,6 +18,11 @@ pub fn rows() -> Vec<Row> {
         pulled("a good mirror", script()).other(script(), 0..=0),
         pulled("a mirror out of order", script().always(What::Any, [Action::status(503)]))
             .other(anonymous(), 5..=5),
+        pulled(
+            "a mirror that asks for an hour",
+            script().always(What::Any, [Action::status_with(429, "Retry-After", "3600")]),
+        )
+        .other(anonymous(), 5..=5),
         pulled("a mirror without the image", script().always(Index, [Action::status(404)]))
             .other(anonymous(), 1..=5),
         taken("a mirror that lost a layer", Layer(1), 404)

@@ -82,6 +82,18 @@ pub fn rows() -> Vec<Row> {
             Data,
             &["a9fe:a9fe"],
         ),
+        nowhere(
+            "metadata by its name",
+            "//metadata.google.internal/",
+            Data,
+            &["only the guest or its cloud"],
+        ),
+        nowhere(
+            "a host of a long name",
+            &format!("https://{}/", "x".repeat(10_000)),
+            Data,
+            &["a host with a name longer than any"],
+        ),
         nowhere("a neighbour on the link", "https://[fe80::1]/", Data, &["fe80::1"]),
         nowhere("a file", "file:///etc/passwd", Data, &["no HTTP address"]),
         nowhere("another protocol", "ftp://localhost/blob", Data, &["no HTTP address"]),

@@ -63,7 +63,8 @@ pub fn rows() -> Vec<Row> {
         ends("403 for the index", Index, 403, Denied, &["403"]),
         ends("403 for the config", Config, 403, Denied, &["403"]),
         fails("401 in spite of a good token", Index, 401, Denied, &["401"])
-            .asks_about(Index, 1..=2),
+            .asks_about(Index, 1..=2)
+            .asks(What::Token, 1),
         ends("501", Manifest, 501, Denied, &["501"]),
         ends("418", Config, 418, Denied, &["418"]),
         ends("204 without content", Layer(0), 204, Denied, &["204"]),

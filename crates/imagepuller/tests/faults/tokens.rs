@@ -29,16 +29,30 @@ pub fn rows() -> Vec<Row> {
         again("429 for the token once", Token, 429),
         again("the token's connection is reset once", Token, Action::cut(3, End::Reset)),
         fails("503 for the token always", Token, 503, Unreachable, &["503"]).asks(Token, 3),
+        ends(
+            "429 for the token, and in ten minutes",
+            Token,
+            Action::status_with(429, "Retry-After", "600"),
+            Unreachable,
+            &["for a token for localhost:", "tried again in 600 s"],
+        ),
         ends("401 for the token", Token, 401, Denied, &["token server", "401"]),
         ends("404 for the token", Token, 404, Data, &["404"]),
-        ends("the token is no JSON", Token, text("<html>"), Data, &["token"]),
+        ends("the token is no JSON", Token, text("<html>"), Data, &["answers without a token"]),
+        ends(
+            "the token is empty",
+            Token,
+            text(r#"{"token": ""}"#),
+            Data,
+            &["answers without a token"],
+        ),
         ends("the token is endless", Token, [Action::Body(Bytes::Endless)], Data, &["more than"]),
         fails(
             "the token holds a line break",
             Token,
             text(r#"{"token": "a\r\nHost: b"}"#),
             Data,
-            &["token"],
+            &["a token that no header can carry"],
         ),
         pulled("a token is good twice", good_for(2)).asks(Token, 3),
         // The layers share a token, and the one that it was fetched for may be told so first.
@@ -78,6 +92,12 @@ pub fn rows() -> Vec<Row> {
             "a challenge without end",
             &format!("Bearer {}", "a=b,".repeat(20_000)),
             &["token server"],
+        ),
+        challenged("a challenge of a long scheme", &"x".repeat(10_000), &["xxx…"]),
+        challenged(
+            "a token server of a long name",
+            &format!("Bearer realm=\"https://{}/\"", "x".repeat(5_000)),
+            &["has a name longer than any host's"],
         ),
         // The token is asked for with the password, and that stays here.
         fails(
