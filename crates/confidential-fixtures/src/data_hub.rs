@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 
 use crate::peer::{INTERNAL, Peer};
-use crate::resource::{METHOD, SERVICE};
 use crate::{Vault, key_provider};
 use vm_harness::ttrpc::{field, fields, put};
 
+/// `ResourcePath` = 1 and `Resource` = 1.
+const SERVICE: &str = "api.GetResourceService";
+const METHOD: &str = "GetResource";
 const SERVICES: &[&str] = &[SERVICE, key_provider::SERVICE];
 
 /// A running data hub; stopped when dropped.

@@ -24,7 +24,6 @@ mod key_provider;
 mod peer;
 mod proofs;
 mod recorded;
-mod resource;
 mod sealed;
 pub mod signed;
 mod vault;
@@ -37,7 +36,6 @@ pub use data_hub::DataHub;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
 pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call, recorded_path};
-pub use resource::ask;
 pub use sealed::SealingKey;
 pub use vault::Vault;
 

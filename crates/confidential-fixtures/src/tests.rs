@@ -4,7 +4,6 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -12,8 +11,8 @@ use serde_json::{Value, json};
 use test_http::{Server, Tunnel};
 
 use crate::{
-    AttestationAgent, DataHub, EventLog, Kbs, Policy, Proofs, SealingKey, Vault, ask,
-    recorded_bytes, recorded_call,
+    AttestationAgent, DataHub, EventLog, Kbs, Policy, Proofs, SealingKey, Vault, recorded_bytes,
+    recorded_call,
 };
 use test_http::pki::Authority;
 use vm_harness::Scratch;
@@ -183,18 +182,6 @@ fn sealed_secrets_verify() {
         assert_eq!(payload["type"], kind);
         assert!(!payload.to_string().contains("the secret"));
     }
-}
-
-#[test]
-fn a_data_hub_gives_what_it_has() {
-    let scratch = Scratch::new().unwrap();
-    let hub = DataHub::start(&scratch.path().join("cdh.sock"), vault()).unwrap();
-    let uri = format!("kbs:///{PATH}");
-    assert_eq!(ask(hub.socket(), &uri).unwrap(), SECRET);
-    let refusal = ask(hub.socket(), "kbs:///default/key/none").unwrap_err();
-    assert!(refusal.to_string().contains("Get Resource failed"));
-    assert_eq!(hub.asked(), [uri.as_str(), "kbs:///default/key/none"]);
-    assert!(ask(Path::new("/nowhere/cdh.sock"), &uri).is_err());
 }
 
 #[test]

@@ -202,22 +202,10 @@ pub enum Http2Fault {
         /// Bytes of the body before it.
         after: usize,
     },
-    /// Headers that go on and on.
-    EndlessContinuation,
     /// `PING` after `PING` instead of an answer.
     Pings,
-    /// `SETTINGS` after `SETTINGS` instead of an answer.
-    Settings,
     /// Empty `DATA` frames without end after the headers.
     EmptyData,
-    /// A frame larger than the client allows.
-    OversizedFrame,
-    /// An answer on a stream that nobody opened.
-    UnknownStream,
-    /// More data than the client gave leave for.
-    IgnoredWindow,
-    /// A header block that cannot be decoded.
-    BadHeaderBlock,
 }
 
 impl Action {

@@ -33,8 +33,7 @@ use test_http::pki::Identity;
 ///   "reset" | "close" | "stall"}} {"drip": {"bytes": 1, "pause_ms": 100}} {"wait": 1000}
 ///   {"many-headers": 10000} {"long-header": 1048576} {"interim": 3 | null} {"raw": "not HTTP"}
 ///   "schema1" {"http2": {"reset": {"code": 8, "after": 1000}} | {"go-away": {"code": 0, "after":
-///   0}} | "endless-continuation" | "pings" | "settings" | "empty-data" | "oversized-frame" |
-///   "unknown-stream" | "ignored-window" | "bad-header-block"}
+///   0}} | "pings" | "empty-data"}
 ///
 /// Example: the first layer breaks off once, and tokens are wanted:
 ///

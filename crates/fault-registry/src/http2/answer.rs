@@ -38,10 +38,8 @@ pub(super) async fn write(
         }
         _ => {}
     }
-    if let Some(fault) = answer.http2
-        && let Some(after) = lie::instead(stream, id, fault, answer)?
-    {
-        return Ok(after);
+    if let Some(fault) = answer.http2 {
+        lie::flood(stream, id, fault)?;
     }
     let mut response = http::Response::builder().status(answer.status);
     for (name, value) in &answer.headers {

@@ -3,8 +3,8 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::{Ending, Plain, start, start_secure};
-use crate::{Action, End, Http, Point, Script, What};
+use super::{Ending, Plain, start};
+use crate::{Action, End, Point, Script, What};
 
 /// A registry that is waited for less where nothing more is to come.
 fn start_for(how: End, script: Script) -> Plain {
@@ -52,28 +52,6 @@ fn connections_end_before_they_begin() {
         assert!(received.starts_with(b"HTTP/1.1 200 "));
         assert_eq!(site.registry.requests().len(), 1);
         assert_eq!(site.registry.connections(), 3);
-    }
-}
-
-#[test]
-fn tls_connections_break_as_well() {
-    for (how, code, words) in [
-        (End::Reset, 56, "reset by peer"),
-        (End::Close, 18, "transfer closed"),
-        (End::Stall, 28, "timed out"),
-    ] {
-        let script = Script::new().always(What::Layer(0), [Action::cut(1000, how)]);
-        let site = start_secure(script, Http::One);
-        // All that comes has come long before.
-        let seconds = match how {
-            End::Stall => 5,
-            End::Reset | End::Close => 60,
-        };
-        let output = site.curl_within(seconds, &[]);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{how:?}: {error}");
-        assert!(error.contains(words), "{error}");
-        assert_eq!(output.stdout, &site.bytes[..1000]);
     }
 }
 

@@ -54,15 +54,6 @@ fn statuses_and_headers_are_what_the_script_says() {
 }
 
 #[test]
-fn names_stand_for_addresses() {
-    let script = Script::new()
-        .name("other", "https://other.example:1")
-        .always(What::Layer(0), [Action::redirect("{other}{path}")]);
-    let (head, _, _) = start(script).ask_layer("");
-    assert!(head.contains("location: https://other.example:1/v2/team/app/blobs/sha256:"), "{head}");
-}
-
-#[test]
 fn lengths_lie() {
     let length = start(Script::new()).bytes.len();
     let value = |length: Length| head([Action::Length(length)]);

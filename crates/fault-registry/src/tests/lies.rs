@@ -1,7 +1,7 @@
 //! Bodies, chunks and ranges that are not what they should be.
 
 use super::{Ending, start};
-use crate::{Action, Bytes, Chunked, Length, RangeLie, Script, What};
+use crate::{Action, Bytes, Chunked, RangeLie, Script, What};
 
 fn ask(action: Action, headers: &str) -> (String, Vec<u8>, Ending) {
     start(Script::new().always(What::Layer(0), [action])).ask_layer(headers)
@@ -30,15 +30,6 @@ fn bytes_are_others() {
     let (received, ending) = site.ask_up_to(&site.layer_path(), "", right.len() + (8 << 20));
     assert_eq!(ending, Ending::Silent);
     assert!(received.len() >= right.len() + (8 << 20));
-}
-
-#[test]
-fn bodies_are_longer_or_shorter_than_announced() {
-    let right = right();
-    for length in [Length::Off(10), Length::Off(-10), Length::Missing] {
-        let (_, body, ending) = ask(Action::Length(length), "");
-        assert_eq!((body, ending), (right.clone(), Ending::Closed));
-    }
 }
 
 #[test]

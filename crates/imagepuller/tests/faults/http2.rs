@@ -1,5 +1,6 @@
-//! Registries that speak HTTP/2, and the faults that only HTTP/2 has. They speak nothing else, for
-//! the puller prefers HTTP/1.1.
+//! Registries that speak HTTP/2, and the faults that only HTTP/2 has, where it is the puller that
+//! ends them: malformed frames are h2's business. They speak nothing else, for the puller prefers
+//! HTTP/1.1.
 
 use What::{Config, Layer, Manifest};
 use fault_registry::{Action, Bytes, End, Http, Http2Fault, Length, Script, What};
@@ -68,13 +69,6 @@ pub fn rows() -> Vec<Row> {
             &["more than"],
         ),
         fails(
-            "ten thousand headers over HTTP/2",
-            Manifest,
-            [Action::ManyHeaders(10_000)],
-            Unreachable,
-            &[],
-        ),
-        fails(
             "a header of a mebibyte over HTTP/2",
             Manifest,
             [Action::LongHeader(1 << 20)],
@@ -90,14 +84,8 @@ pub fn rows() -> Vec<Row> {
         )
         .patience(|patience| patience.attempts = Some(1))
         .other(Script::new(), 2..=2),
-        bad("headers without end", Http2Fault::EndlessContinuation),
         bad("pings without end", Http2Fault::Pings),
-        bad("settings without end", Http2Fault::Settings),
         bad("empty data without end", Http2Fault::EmptyData),
-        bad("a frame that is too large", Http2Fault::OversizedFrame),
-        bad("a stream that nobody opened", Http2Fault::UnknownStream),
-        bad("data beyond the window", Http2Fault::IgnoredWindow),
-        bad("headers that cannot be decoded", Http2Fault::BadHeaderBlock),
     ];
     let mut rows: Vec<Row> = rows.into_iter().map(|row| row.http(Http::Two)).collect();
     rows.push(pulled("HTTP/2 for who wants it", script()).http(Http::Both));
