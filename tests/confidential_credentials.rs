@@ -14,11 +14,11 @@ use anyhow::{Context as _, Result};
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
 use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
 use end_to_end::assert_tells;
-use fault_registry::{Action, Login, Script, What};
+use fault_registry::Script;
 use serde_json::json;
 use stage::{
-    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, USER, assert_pulled, entry, host_of, last_line,
-    name, references, roots,
+    CREDENTIALS, HOSTS_OWN, OTHER, ROOTS, Stage, assert_pulled, entry, last_line, name, references,
+    roots,
 };
 use test_http::Recorder;
 use vm_harness::is_root;
@@ -183,62 +183,6 @@ fn privileged_the_host_answers_for_the_registry() -> Result<()> {
             let lines = [&HOSTS_OWN[..], weaknesses].concat();
             let outcome = stage.attempt(&entry("localhost", &lines), &vault, &host)?;
             assert_pulled(&outcome)?;
-        }
-    }
-    Ok(())
-}
-
-#[test]
-fn privileged_the_host_leaves_tls_out() -> Result<()> {
-    as_root!("privileged_the_host_leaves_tls_out");
-    let stage = Stage::set()?;
-    let [credentials, ca_certs] = references();
-    for line in ["plain-http = true", "insecure-skip-verify = true"] {
-        let host = stage.serve(Script::new(), None)?;
-        let document = entry("localhost", &[&credentials, &ca_certs, line]);
-        let vault = stage.vault(&host);
-        let outcome = stage.attempt(&document, &vault, &host)?;
-        assert_tells(last_line(outcome.refusal()?), &[&name(&host)]);
-        stage.assert_kept(&outcome, &[&host]);
-        assert!(host.requests().is_empty(), "{line}: it was asked without TLS");
-        // It is the reference that forbids it: otherwise it is asked.
-        let document = entry("localhost", &[line]);
-        let outcome = stage.attempt(&document, &vault, &host)?;
-        assert_pulled(&outcome)?;
-    }
-    Ok(())
-}
-
-#[test]
-fn privileged_a_token_realm_elsewhere() -> Result<()> {
-    as_root!("privileged_a_token_realm_elsewhere");
-    let stage = Stage::set()?;
-    let [credentials, ca_certs] = references();
-    let tokens = || Login::bearer(USER, &stage.password, "token");
-    // (who signs for the realm, if anybody; whether it may have the credentials)
-    for (authority, is_good) in
-        [(None, false), (Some(&stage.host), false), (Some(&stage.owner), true)]
-    {
-        let realm = stage.serve(Script::new().login(tokens()), authority)?;
-        let login = Login { realm: Some(format!("{}/token", realm.base())), ..tokens() };
-        let registry = stage.serve(Script::new().login(login), Some(&stage.owner))?;
-        // What the host says of the realm's own name does not matter.
-        let of_realm = entry(
-            host_of(&realm),
-            &[&roots(&stage.host), "plain-http = true", "insecure-skip-verify = true"],
-        );
-        let document = entry("localhost", &[&credentials, &ca_certs]) + &of_realm;
-        let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
-        let refusal = outcome.refusal()?.to_owned();
-        if is_good {
-            // Its tokens are none of the registry's, but it was asked, with the password, as it
-            // should.
-            stage.assert_given(&realm);
-            stage.assert_none_in(outcome.said.as_bytes(), "what the program said");
-        } else {
-            assert_tells(last_line(&refusal), &[host_of(&realm)]);
-            stage.assert_kept(&outcome, &[&registry, &realm]);
-            assert!(realm.requests().is_empty(), "it was asked for a token");
         }
     }
     Ok(())
@@ -448,35 +392,6 @@ fn privileged_the_host_says_whom_to_ask() -> Result<()> {
     assert_tells(outcome.refusal()?, &["resources", "measured"]);
     stage.assert_kept(&outcome, &[&registry]);
     assert!(broker.record().is_empty() && registry.requests().is_empty());
-    Ok(())
-}
-
-#[test]
-fn privileged_a_redirect_to_the_host() -> Result<()> {
-    as_root!("privileged_a_redirect_to_the_host");
-    let stage = Stage::set()?;
-    let [credentials, ca_certs] = references();
-    for (authority, is_good) in
-        [(None, false), (Some(&stage.host), false), (Some(&stage.owner), true)]
-    {
-        let elsewhere = stage.serve(Script::new(), authority)?;
-        let to = Action::redirect(&format!("{}{{path}}", elsewhere.base()));
-        let registry = stage.registry(Script::new().always(What::AnyLayer, [to]))?;
-        let of_elsewhere = entry(
-            host_of(&elsewhere),
-            &[&roots(&stage.host), "plain-http = true", "insecure-skip-verify = true"],
-        );
-        let document = entry("localhost", &[&credentials, &ca_certs]) + &of_elsewhere;
-        let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
-        if is_good {
-            assert_pulled(&outcome)?;
-            assert!(!elsewhere.requests().is_empty());
-        } else {
-            assert_tells(last_line(outcome.refusal()?), &[host_of(&elsewhere)]);
-            assert!(elsewhere.requests().is_empty());
-        }
-        stage.assert_kept(&outcome, &[&elsewhere]);
-    }
     Ok(())
 }
 

@@ -179,12 +179,6 @@ pub fn name(registry: &FaultRegistry) -> String {
     format!("localhost:{}", registry.address().port())
 }
 
-/// Host and port by which others are sent to it: without TLS it is called by its number.
-pub fn host_of(registry: &FaultRegistry) -> &str {
-    let base = registry.base();
-    base.split_once("://").map_or(base, |(_, host)| host)
-}
-
 /// The last line of what the program said, which is the refusal without the warnings before.
 pub fn last_line(said: &str) -> &str {
     said.trim_end().lines().next_back().unwrap_or_default()

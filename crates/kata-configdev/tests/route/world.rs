@@ -19,6 +19,7 @@ use test_http::pki::{Authority, Identity};
 use test_http::{Incoming, Listener, Request, Server, head, ok};
 
 use super::documents::Case;
+use super::reference;
 
 /// The hosts of registries and mirrors. Those below `corp` are found by proxies only.
 pub const HOSTS: [&str; 4] = ["localhost", "127.0.0.1", "a.corp", "b.team.corp"];
@@ -81,6 +82,17 @@ pub struct Place {
     _server: Server,
 }
 
+/// Where registries send the puller instead of serving it: to one of the strangers.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Lure {
+    #[default]
+    Nowhere,
+    /// As to a token server.
+    Realm(usize),
+    /// By a redirect.
+    Redirect(usize),
+}
+
 pub struct World {
     /// The certificate of each [`Party`].
     pub clients: [Identity; 2],
@@ -88,6 +100,11 @@ pub struct World {
     pub servers: Vec<Place>,
     pub proxies: [u16; 2],
     pub folder: TempDir,
+    /// Servers that no document of a [`Case`] names: one with TLS, one without.
+    strangers: [Server; 2],
+    /// Whose certificate the first one shows.
+    stranger: Authority,
+    lure: Arc<Mutex<Lure>>,
     log: Log,
     _listeners: Vec<Listener>,
 }
@@ -102,6 +119,11 @@ impl World {
         let log = Log::default();
         let authorities = ["first", "second"].map(|name| Authority::new(name).unwrap());
         let of_clients = Authority::new("of clients").unwrap();
+        let (stranger, lure) = (Authority::new("stranger").unwrap(), Arc::<Mutex<Lure>>::default());
+        let strangers = [Some(&stranger), None].map(|tls| Server::start(tls, temptation));
+        let bases = ["https", "http"].into_iter().zip(&strangers);
+        let bases = bases.map(|(scheme, server)| format!("{scheme}://localhost:{}", server.port));
+        let bases: Vec<String> = bases.collect();
         let clients = ["host", "owner"].map(|name| of_clients.sign_client(name).unwrap());
         let servers = [Some(0), Some(0), Some(1), None, None].map(|authority: Option<usize>| {
             let tls = authority.map(|index| {
@@ -109,8 +131,9 @@ impl World {
                 asking.unwrap()
             });
             let (log, is_tls) = (log.clone(), tls.is_some());
+            let (lure, bases) = (lure.clone(), bases.clone());
             let server = Server::start_with(tls, move |request: &Request| {
-                let answer = answer(request, is_tls);
+                let answer = answer(request, is_tls, *lure.lock().unwrap(), &bases);
                 let request = request.clone();
                 log.lock().unwrap().push(Event::Asked { is_tls, request });
                 answer
@@ -124,6 +147,9 @@ impl World {
             clients,
             authorities,
             servers: servers.into(),
+            strangers,
+            stranger,
+            lure,
             log,
             _listeners: listeners.into(),
         };
@@ -170,18 +196,48 @@ impl World {
 
     /// Whom the guest asks, and how its pull ends.
     pub fn pull(&self, files: &Files, image: &str) -> (Vec<Visit>, String) {
-        let documents = Documents {
-            configuration: files.configuration.clone().into(),
-            measured: Some(files.measured.clone().into()),
-            any_address: true,
-            ..Documents::default()
+        self.pull_by(documents(files), image)
+    }
+
+    /// What a stranger is sent where every registry sends the puller to it, under documents of
+    /// which one has an entry that trusts it.
+    pub fn tempt(&self, lure: Lure, is_trusted_by: Party, case: &Case) -> Vec<Request> {
+        let (Lure::Realm(index) | Lure::Redirect(index)) = lure else {
+            return Vec::new();
         };
-        self.pull_by(documents, image)
+        let stranger = &self.strangers[index];
+        let [mut host, mut owner] =
+            [&case.configuration, &case.measured].map(|document| document.text.clone());
+        let entry = format!("[registries.\"localhost:{}\"]\n", stranger.port);
+        match is_trusted_by {
+            Party::Host if index == 0 => {
+                let roots = self.stranger.certificate();
+                write!(host, "{entry}ca-certs = \"\"\"\n{roots}\"\"\"\n").unwrap();
+            }
+            Party::Host => host.push_str(&format!("{entry}plain-http = true\n")),
+            // The owner's own word, which does not hold for a secret.
+            Party::Owner => {
+                let weak = "insecure-skip-verify = true\nplain-http = true\n";
+                owner.push_str(&format!("{entry}{weak}"));
+            }
+        }
+        let files = self.write_texts(&host, &owner);
+        let before = stranger.requests().len();
+        *self.lure.lock().unwrap() = lure;
+        self.attempt(documents(&files), &reference(&case.image));
+        *self.lure.lock().unwrap() = Lure::Nowhere;
+        stranger.requests().split_off(before)
     }
 
     /// The same, by any documents.
     pub fn pull_by(&self, documents: Documents, image: &str) -> (Vec<Visit>, String) {
         self.log.lock().unwrap().clear();
+        let error = self.attempt(documents, image);
+        (self.visits(), error)
+    }
+
+    /// How a pull ends.
+    fn attempt(&self, documents: Documents, image: &str) -> String {
         let source = format!("offline={}", self.folder.path().join("resources").display());
         let options = Options {
             patience: Patience {
@@ -203,8 +259,7 @@ impl World {
         let output = self.folder.path().join("output");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
-        let error = chain(&pulled.expect_err("no server has the image"));
-        (self.visits(), error)
+        chain(&pulled.expect_err("no server has the image"))
     }
 
     /// The keys of an entry that has the client certificate of this party.
@@ -287,23 +342,45 @@ impl World {
     }
 }
 
+/// How the user names of the fetched docker configuration begin.
+pub const FETCHED: &str = "fetched-";
+
 /// The user name that the fetched docker configuration has for a host and port.
 pub fn fetched_user(name: &str) -> String {
-    let mut user = "fetched-".to_owned();
-    write!(user, "{}", name.replace(':', "-")).unwrap();
-    user
+    format!("{FETCHED}{}", name.replace(':', "-"))
+}
+
+fn documents(files: &Files) -> Documents {
+    Documents {
+        configuration: files.configuration.clone().into(),
+        measured: Some(files.measured.clone().into()),
+        any_address: true,
+        ..Documents::default()
+    }
 }
 
 fn names(port: u16) -> impl Iterator<Item = String> {
     HOSTS.iter().map(move |host| format!("{host}:{port}"))
 }
 
+/// Gives a token to who asks for one, and asks everybody else for credentials.
+fn temptation(request: &Request) -> String {
+    match request.target.contains("/token") {
+        true => ok(&format!("{{\"token\":\"{ISSUED}\"}}")),
+        false => head("401 Unauthorized", "WWW-Authenticate: Basic realm=\"x\"\r\n"),
+    }
+}
+
 /// A registry that wants a token, gives one to everyone, and has no image.
-fn answer(request: &Request, is_tls: bool) -> String {
+fn answer(request: &Request, is_tls: bool, lure: Lure, bases: &[String]) -> String {
     let scheme = if is_tls { "https" } else { "http" };
     let host = request.header("host").unwrap_or_default();
     let challenge = || {
-        let realm = format!("WWW-Authenticate: Bearer realm=\"{scheme}://{host}/token\"\r\n");
+        let base = match lure {
+            Lure::Realm(index) => bases[index].clone(),
+            _ => format!("{scheme}://{host}"),
+        };
+        let realm = format!("WWW-Authenticate: Bearer realm=\"{base}/token\"\r\n");
         head("401 Unauthorized", &realm)
     };
     let is_refused = account(request).is_some_and(|who| who.starts_with(REFUSED));
@@ -313,8 +390,11 @@ fn answer(request: &Request, is_tls: bool) -> String {
         }
         return ok(&format!("{{\"token\":\"{ISSUED}\"}}"));
     }
-    match request.header("authorization") {
-        Some(_) if !is_refused => head("404 Not Found", ""),
+    match (request.header("authorization"), lure) {
+        (Some(_), Lure::Redirect(index)) if !is_refused => {
+            head("307 Temporary Redirect", &format!("Location: {}/blob\r\n", bases[index]))
+        }
+        (Some(_), _) if !is_refused => head("404 Not Found", ""),
         _ => challenge(),
     }
 }
@@ -362,7 +442,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream) {
 }
 
 /// Who a request says that it is from.
-fn account(request: &Request) -> Option<String> {
+pub fn account(request: &Request) -> Option<String> {
     let header = request.header("authorization").unwrap_or_default();
     if let Some(token) = header.strip_prefix("Bearer ") {
         return Some(token.to_owned());

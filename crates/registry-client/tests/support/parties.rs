@@ -15,13 +15,9 @@ use super::{PASSWORD, digest, once, run};
 use test_http::Server;
 
 /// Who the puller is to the registry, as it is planted.
-pub const USER: &str = "planted-user";
-/// Sent instead of user name and password, where a registry takes tokens.
-pub const REFRESH: &str = "planted-refresh-token";
-/// What the token server gives.
-pub const ACCESS: &str = "planted-access-token";
+const USER: &str = "planted-user";
 
-pub const BY_REFERENCE: &str = "credentials-uri = \"kbs:///default/credential/registry\"\n";
+const BY_REFERENCE: &str = "credentials-uri = \"kbs:///default/credential/registry\"\n";
 pub const CAS_BY_REFERENCE: &str = "ca-certs-uri = \"kbs:///default/ca/registry\"\n";
 
 /// The owner's authority, which is fetched by reference, and the host's.
@@ -58,20 +54,8 @@ impl Parties {
         [[entry.clone(), host.to_owned()], [String::new(), format!("{host}{entry}")]]
     }
 
-    /// Pulls from the registry at a port with credentials for the registry at `named`.
-    pub fn pull(&self, documents: [&str; 2], port: u16, named: u16) -> Result<(), Error> {
-        let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
-        self.pull_with(documents, port, named, &format!("\"auth\":\"{pair}\""))
-    }
-
-    /// The same with an entry of other members.
-    pub fn pull_with(
-        &self,
-        [measured, configuration]: [&str; 2],
-        port: u16,
-        named: u16,
-        members: &str,
-    ) -> Result<(), Error> {
+    /// Pulls from the registry at a port with credentials that were fetched for it.
+    pub fn pull(&self, [measured, configuration]: [&str; 2], port: u16) -> Result<(), Error> {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -90,7 +74,8 @@ impl Parties {
         let image = ImageReference::parse(&image).unwrap();
         let plan = settings.plan(image.registry(), image.repository())?;
         assert!(plan.credentials_uri().is_some());
-        let json = format!("{{\"auths\":{{\"{name}:{named}\":{{{members}}}}}}}");
+        let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
+        let json = format!("{{\"auths\":{{\"{name}:{port}\":{{\"auth\":\"{pair}\"}}}}}}");
         let fetched = DockerConfig::parse(json.as_bytes()).unwrap();
         let roots = plan.ca_certs_uri().map(|_| self.owner.certificate());
         let roots = roots.map(|text| Roots::parse(text).unwrap());
@@ -116,7 +101,7 @@ pub fn each([measured, configuration]: &[String; 2]) -> [&str; 2] {
 /// it.
 pub fn assert_innocent(seen: &str) {
     let pair = BASE64_STANDARD.encode(format!("{USER}:{PASSWORD}"));
-    for planted in [USER, PASSWORD, REFRESH, ACCESS, pair.trim_end_matches('=')] {
+    for planted in [USER, PASSWORD, pair.trim_end_matches('=')] {
         assert!(!seen.contains(planted), "{planted}: {seen}");
     }
     assert!(!seen.contains(&PASSWORD.replace(' ', "+")), "{seen}");
