@@ -62,19 +62,32 @@ fn explain_and_a_pull_never_disagree() {
     seen.assert_complete();
 }
 
-/// Whoever the registries name as their token server or redirect to is told nothing that was
-/// fetched, and behind a redirect nothing at all, whatever either document says of them.
+/// Where the registries name a stranger as their token server or redirect to it, it gets nothing
+/// that was fetched, and behind a redirect no account at all, whatever either document says of it.
+/// A pull with fetched credentials follows no redirect to a server that is not verified.
 #[test]
 fn a_stranger_is_told_no_secret() {
     let world = World::start();
     let lures = [Lure::Realm(0), Lure::Realm(1), Lure::Redirect(0), Lure::Redirect(1)];
     // How often a stranger was asked, and told what is no secret.
     let (mut asked, mut told) = ([0; 4], [0; 4]);
+    // Pulls with fetched credentials that came to a registry with the lure.
+    let mut fetched = [0; 4];
     for seed in 0..CASES {
         let case = Case::make(seed, &world);
         let trusting = [Party::Host, Party::Owner][seed as usize % 2];
+        let explained = explain(&world.write(&case), &reference(&case.image));
+        let json: serde_json::Value = serde_json::from_str(&explained.stdout).unwrap_or_default();
+        let is_fetched = json["registry"]["credentials"]["kind"] == "credentials-uri";
         for (index, lure) in lures.into_iter().enumerate() {
-            let requests = world.tempt(lure, trusting, &case);
+            let (requests, visits) = world.tempt(lure, trusting, &case);
+            fetched[index] += u32::from(is_fetched && !visits.is_empty());
+            let may_be_asked = !is_fetched || index < 2;
+            assert!(
+                may_be_asked || requests.is_empty(),
+                "seed {seed} {lure:?}, {}\n{case}",
+                case.image
+            );
             for who in requests.iter().map(world::account) {
                 asked[index] += 1;
                 let Some(who) = who else { continue };
@@ -84,7 +97,8 @@ fn a_stranger_is_told_no_secret() {
             }
         }
     }
-    assert!(asked.iter().chain(&told[..2]).all(|count| *count > 1), "{asked:?} {told:?}");
+    let counts = asked.iter().chain(&told[..2]).chain(&fetched);
+    assert!(counts.copied().all(|count| count > 1), "{asked:?} {told:?} {fetched:?}");
 }
 
 /// Whose client certificate a registry and a mirror see; made-up documents seldom have an owner who

@@ -12,7 +12,7 @@ use std::path::Path;
 pub fn hold_cases(folder: &str, answer: impl Fn(&str) -> String) {
     let records = std::env::var_os("CASES").is_some_and(|value| value == "record");
     let folder = Path::new("tests/cases").join(folder);
-    let mut differing = String::new();
+    let (mut differing, mut cases) = (String::new(), 0);
     for file in std::fs::read_dir(&folder).expect("a folder with cases") {
         let file = file.unwrap().path();
         let text = std::fs::read_to_string(&file).unwrap();
@@ -39,11 +39,13 @@ pub fn hold_cases(folder: &str, answer: impl Fn(&str) -> String) {
             }
             line += input.lines().count() + expected.lines().count();
             recorded += &[remarks, input, found].concat();
+            cases += 1;
         }
         if records && recorded != text {
             std::fs::write(&file, recorded).unwrap();
         }
     }
+    assert_ne!(cases, 0, "no case in {}", folder.display());
     let cure = "if that is meant, record it by the same test with CASES=record";
     assert!(records || differing.is_empty(), "cases differ; {cure}\n{differing}");
 }

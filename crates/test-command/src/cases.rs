@@ -28,6 +28,7 @@ impl Program {
         let text = std::fs::read_to_string(page).unwrap();
         let mut shown = String::new();
         let mut lines = text.lines().peekable();
+        let mut commands = 0;
         while let Some(line) = lines.next() {
             writeln!(shown, "{line}").unwrap();
             let Some(command) = line.strip_prefix("$ ") else { continue };
@@ -37,6 +38,7 @@ impl Program {
                 write!(command, "\n{}", &more[2..]).unwrap();
             }
             while lines.next_if(|line| !line.starts_with("$ ") && *line != "```").is_some() {}
+            commands += 1;
             // Shown where a test fails.
             eprintln!("$ {command}");
             let mut shell = Command::new("sh");
@@ -47,12 +49,17 @@ impl Program {
                 writeln!(shown, "? {}", run.code).unwrap();
             }
             for line in run.stdout.lines() {
+                assert!(
+                    !line.starts_with("$ ") && line != "```",
+                    "reads as the page's own: {line}"
+                );
                 writeln!(shown, "{line}").unwrap();
             }
             for line in run.stderr.lines() {
                 writeln!(shown, "{}{line}", if line.is_empty() { "!" } else { "! " }).unwrap();
             }
         }
+        assert_ne!(commands, 0, "{page} has no command");
         let shown = shown.replace(folder.text("").trim_end_matches('/'), "[CWD]");
 
         if std::env::var_os("CASES").is_some_and(|word| word == "record") {

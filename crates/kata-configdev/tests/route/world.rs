@@ -162,11 +162,14 @@ impl World {
     fn write_resources(&self) {
         let config = |servers: &[&Place]| {
             let names = servers.iter().flat_map(|place| names(place.port));
-            let entry = |name: String| {
-                let auth = BASE64_STANDARD.encode(format!("{}:x", fetched_user(&name)));
-                format!("\"{name}\":{{\"auth\":\"{auth}\"}}")
+            // Every second one is an identity token.
+            let entry = |(index, name): (usize, String)| {
+                let user = fetched_user(&name);
+                let auth = BASE64_STANDARD.encode(format!("{user}:x"));
+                let (key, value) = [("auth", auth), ("identitytoken", user)][index % 2].clone();
+                format!("\"{name}\":{{\"{key}\":\"{value}\"}}")
             };
-            let entries: Vec<_> = names.map(entry).collect();
+            let entries: Vec<_> = names.enumerate().map(entry).collect();
             BASE64_STANDARD.encode(format!("{{\"auths\":{{{}}}}}", entries.join(",")))
         };
         let all: Vec<_> = self.servers.iter().collect();
@@ -200,10 +203,15 @@ impl World {
     }
 
     /// What a stranger is sent where every registry sends the puller to it, under documents of
-    /// which one has an entry that trusts it.
-    pub fn tempt(&self, lure: Lure, is_trusted_by: Party, case: &Case) -> Vec<Request> {
+    /// which one has an entry that trusts it; and whom else the guest asked.
+    pub fn tempt(
+        &self,
+        lure: Lure,
+        is_trusted_by: Party,
+        case: &Case,
+    ) -> (Vec<Request>, Vec<Visit>) {
         let (Lure::Realm(index) | Lure::Redirect(index)) = lure else {
-            return Vec::new();
+            return Default::default();
         };
         let stranger = &self.strangers[index];
         let [mut host, mut owner] =
@@ -224,20 +232,14 @@ impl World {
         let files = self.write_texts(&host, &owner);
         let before = stranger.requests().len();
         *self.lure.lock().unwrap() = lure;
-        self.attempt(documents(&files), &reference(&case.image));
+        let (visits, _) = self.pull(&files, &reference(&case.image));
         *self.lure.lock().unwrap() = Lure::Nowhere;
-        stranger.requests().split_off(before)
+        (stranger.requests().split_off(before), visits)
     }
 
     /// The same, by any documents.
     pub fn pull_by(&self, documents: Documents, image: &str) -> (Vec<Visit>, String) {
         self.log.lock().unwrap().clear();
-        let error = self.attempt(documents, image);
-        (self.visits(), error)
-    }
-
-    /// How a pull ends.
-    fn attempt(&self, documents: Documents, image: &str) -> String {
         let source = format!("offline={}", self.folder.path().join("resources").display());
         let options = Options {
             patience: Patience {
@@ -259,7 +261,7 @@ impl World {
         let output = self.folder.path().join("output");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
-        chain(&pulled.expect_err("no server has the image"))
+        (self.visits(), chain(&pulled.expect_err("no server has the image")))
     }
 
     /// The keys of an entry that has the client certificate of this party.
