@@ -25,6 +25,11 @@ const ROWS: &[Row] = &[
         (65, "config.toml:2: unknown field `scratch`")),
     (Program::Imagepuller, "serve --listen unix:/x --store /x --config /x --scratch", (MAIN, ""),
         (64, "unexpected argument '--scratch'")),
+    // Commands that nobody needs in a guest without a shell.
+    (Program::Imagepuller, "lint alpine:3.20", (MAIN, ""), (64, "unrecognized subcommand 'lint'")),
+    (Program::Imagepuller, "list --store /x", (MAIN, ""), (64, "unrecognized subcommand 'list'")),
+    (Program::Imagepuller, "gc --store /x", (MAIN, ""), (64, "unrecognized subcommand 'gc'")),
+    (Program::Imagepuller, "status --follow", (MAIN, ""), (64, "unexpected argument '--follow'")),
 ];
 
 #[test]

@@ -5,7 +5,7 @@
 //! `PullImage`. Both sides of it are here, [`client::ImagePullServiceClient`] and
 //! [`server::ImagePullService`], generated from `proto/image_pull.proto` (`tests/generated.rs`). What
 //! happens on a call is not here but in the `imagepuller` crate. A second service, package
-//! `configdev`, is this project's own: the command line asks a running service about its store with
+//! `configdev`, is this project's own: the command line asks a running service about its pulls with
 //! it. The others are those of programs that the puller asks: two of the hub, for what only the
 //! guest may see and for layers' keys, and that of the attestation agent, which speaks for the TEE.
 //!
@@ -33,9 +33,7 @@ pub mod message {
     };
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};
-    pub use crate::generated::image_store::{
-        CollectRequest, CollectResponse, StatusRequest, StatusResponse,
-    };
+    pub use crate::generated::image_store::{StatusRequest, StatusResponse};
     pub use crate::generated::key_provider::{
         KeyProviderKeyWrapProtocolInput, KeyProviderKeyWrapProtocolOutput,
     };

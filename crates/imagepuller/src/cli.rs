@@ -19,13 +19,11 @@ use crate::error::Kind;
 mod documents;
 mod hub;
 mod limits;
-mod lint;
 mod probe;
 mod pull;
 mod request;
 mod serve;
 mod status;
-mod store;
 
 pub use request::DEFAULT_SOCKET;
 
@@ -80,11 +78,8 @@ enum Command {
     Hub(hub::Hub),
     Pull(pull::Pull),
     Probe(probe::Probe),
-    Lint(lint::Lint),
     Request(request::Request),
     Status(status::Status),
-    List(store::List),
-    Gc(store::Gc),
 }
 
 impl Cli {
@@ -108,7 +103,7 @@ impl Cli {
             Command::Serve(serve) => serve.log(),
             Command::Pull(pull) if pull.is_quiet() => (Level::WARN, LogFormat::Text),
             // All that they have to say is in their lines.
-            Command::Probe(_) | Command::Lint(_) => (Level::ERROR, LogFormat::Text),
+            Command::Probe(_) => (Level::ERROR, LogFormat::Text),
             _ => (Level::INFO, LogFormat::Text),
         };
         // The libraries below say for programmers what this program says itself.
@@ -141,11 +136,8 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
         Command::Probe(arguments) => probe::run(arguments).await,
-        Command::Lint(arguments) => lint::run(arguments).await,
         Command::Request(arguments) => request::run(arguments).await,
         Command::Status(arguments) => status::run(arguments).await,
-        Command::List(arguments) => store::list(&arguments),
-        Command::Gc(arguments) => store::gc(arguments).await,
     }
 }
 

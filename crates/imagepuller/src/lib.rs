@@ -15,9 +15,9 @@
 //!   `notify`: the service manager. `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
 //!   image goes. [`progress`]: how the pull goes. `event_log`: what verifiers learn of it.
-//! - `store_mount`: waits for the store's file system. [`collection`]: removal of what nothing
-//!   uses. `blocking`: file system work. `background`: work that goes on without its caller.
-//!   `activity`: what pulls are doing. [`reasons`]: why references gave nothing.
+//! - `store_mount`: waits for the store's file system. `blocking`: file system work. `background`:
+//!   work that goes on without its caller. `activity`: what pulls are doing. [`reasons`]: why
+//!   references gave nothing.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
 mod activity;
@@ -25,7 +25,6 @@ mod background;
 mod blocking;
 pub mod bundle;
 pub mod cli;
-pub mod collection;
 pub mod error;
 mod event_log;
 pub mod forward;

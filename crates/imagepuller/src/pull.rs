@@ -14,7 +14,7 @@
 //!   `budget`: what may be read ahead; `ahead`: even before the configuration is there; `reading`:
 //!   one layer read and unpacked; `brought`: gives them back where they do not fit.
 //! - [`visit`]: the way to the sources for who keeps nothing: [`probe`] says whether a pull would
-//!   work, [`examine`] what other programs read in another way.
+//!   work.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,6 @@ mod broker;
 mod brought;
 mod budget;
 mod clock;
-pub mod examine;
 mod flights;
 mod known_accounts;
 mod layers;

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use imagepuller_api::client::{ImagePullServiceClient, ImageStoreServiceClient};
-use imagepuller_api::message::{CollectRequest, ImagePullRequest, StatusRequest};
+use imagepuller_api::message::{ImagePullRequest, StatusRequest};
 use ttrpc::Code;
 use ttrpc::r#async::Client;
 
-use crate::collection::Collected;
 use crate::error::Kind;
 
 /// Why a request got no image.
@@ -69,23 +68,6 @@ pub async fn pull_image(
     };
     let answer = client.pull_image(ttrpc::context::with_duration(timeout), &request);
     Ok(answer.await.map_err(refused)?.manifest_digest)
-}
-
-/// Asks the service at a socket to remove layers that nothing uses.
-///
-/// # Errors
-///
-/// [`RequestError`].
-pub async fn collect(
-    socket: &Path,
-    unused_for: Duration,
-    timeout: Duration,
-) -> Result<Collected, RequestError> {
-    let client = ImageStoreServiceClient::new(connect(socket).await?);
-    let request = CollectRequest { unused_for_seconds: unused_for.as_secs(), ..Default::default() };
-    let answer = client.collect(ttrpc::context::with_duration(timeout), &request);
-    let answer = answer.await.map_err(refused)?;
-    Ok(Collected { layers: answer.layers, containers: answer.containers, bytes: answer.bytes })
 }
 
 /// Asks the service at a socket what its pulls are doing; gives a JSON array.

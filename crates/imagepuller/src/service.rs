@@ -1,4 +1,4 @@
-//! The ttrpc services: image pulls, and the removal of unused layers.
+//! The ttrpc services: image pulls, and what they are doing.
 //!
 //! - `call`: one call, and the time that it has; `answer`: how a failed one is answered.
 //! - `stores`: where layers are put.
@@ -10,8 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use foreign_text::shown;
 use imagepuller_api::message::{
-    CollectRequest, CollectResponse, ImagePullRequest, ImagePullResponse, StatusRequest,
-    StatusResponse,
+    ImagePullRequest, ImagePullResponse, StatusRequest, StatusResponse,
 };
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use oci_image::digest::Digest;
@@ -25,7 +24,6 @@ use crate::activity::Activities;
 use crate::background::Background;
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
-use crate::collection;
 use crate::error::{Error, chain};
 use crate::forward::Others;
 use crate::forward::front::Front;
@@ -85,7 +83,7 @@ pub struct Settings {
     pub reasons: Reasons,
 }
 
-/// Answers `PullImage` and `Collect`.
+/// Answers `PullImage` and `Status`.
 #[derive(Debug)]
 pub struct Service {
     settings: Settings,
@@ -180,8 +178,8 @@ impl Service {
         if has_ended {
             tracing::info!("pulls without a caller were ended to make room");
         }
-        let collected = collection::collect(open.store.clone(), Duration::ZERO).await;
-        match collected {
+        let store = open.store.clone();
+        match blocking(move || Ok(store.collect()?)).await {
             Ok(collected) => has_ended || collected.layers > 0,
             Err(error) => {
                 tracing::warn!(error = chain(&error), "cannot make room");
@@ -247,27 +245,6 @@ impl ImageStoreService for Service {
     async fn status(&self, _: &TtrpcContext, _: StatusRequest) -> ttrpc::Result<StatusResponse> {
         let pulls = serde_json::to_string(&self.activities.shown());
         Ok(StatusResponse { pulls: pulls.unwrap_or_default(), ..Default::default() })
-    }
-
-    async fn collect(
-        &self,
-        context: &TtrpcContext,
-        request: CollectRequest,
-    ) -> ttrpc::Result<CollectResponse> {
-        let _running = self.running().await;
-        let last = LastFailure::default();
-        let collected = Time::of(context).limit(&last, async {
-            let store = self.stores.open(&self.settings).await?.store.clone();
-            collection::collect(store, Duration::from_secs(request.unused_for_seconds)).await
-        });
-        let collected =
-            collected.await.map_err(|error| refuse("remove unused layers", &error, true))?;
-        Ok(CollectResponse {
-            layers: collected.layers,
-            containers: collected.containers,
-            bytes: collected.bytes,
-            ..Default::default()
-        })
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::sync::PoisonError;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use crate::directory::{entries, name_of};
 use crate::error::Error;
@@ -26,13 +26,6 @@ pub struct Collected {
     pub containers: usize,
 }
 
-/// Whether something was last used so long ago.
-pub(crate) fn was_unused_for(last_used: SystemTime, time: Duration) -> bool {
-    let age = SystemTime::now().duration_since(last_used);
-    // A time to come is a clock that was set, and says nothing.
-    age.map_or(true, |age| age >= time)
-}
-
 /// Containers that lost their mount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
@@ -43,18 +36,17 @@ pub(crate) struct Swept {
 }
 
 impl Store {
-    /// Removes containers whose mount is gone, and layers that have been unused for some time.
-    /// Blocks.
+    /// Removes containers whose mount is gone, and layers that nothing uses. Blocks.
     ///
     /// # Errors
     ///
     /// [`Error::File`], also where it cannot be told what is mounted; nothing that may be in use is
     /// removed then.
-    pub fn collect(&self, unused_for: Duration) -> Result<Collected, Error> {
+    pub fn collect(&self) -> Result<Collected, Error> {
         let swept = self.sweep()?;
         let mut layers = 0;
-        for (name, used) in self.by_last_use()? {
-            layers += usize::from(was_unused_for(used, unused_for) && self.give_up(&name)?);
+        for (name, _) in self.by_last_use()? {
+            layers += usize::from(self.give_up(&name)?);
         }
         self.empty_waste();
         Ok(Collected { layers, containers: swept.containers })
@@ -133,14 +125,14 @@ impl Store {
             return Ok(swept);
         }
         let here = mountinfo::here().map_err(asked)?;
-        without.retain(|name| !here.contains_key(name));
+        without.retain(|name| !here.contains(name));
         if without.is_empty() {
             return Ok(swept);
         }
         let elsewhere = mountinfo::elsewhere();
         let elsewhere = elsewhere.map_err(Error::file("read mounts of", "/proc"))?;
         for name in without {
-            if elsewhere.contains_key(&name) {
+            if elsewhere.contains(&name) {
                 swept.elsewhere += 1;
                 continue;
             }

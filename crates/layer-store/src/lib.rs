@@ -13,7 +13,7 @@
 //!   have them.
 //! - `users`, `mountinfo`: which layers are in use. [`collect`]: layers without users removed.
 //!   [`caretaker`]: the thread that does it when a mount goes. `waste`: how something is removed.
-//! - [`room`]: how much the file system has left. [`listing`]: what is in a store, for people.
+//! - [`room`]: how much the file system has left.
 //! - [`flatten`]: layers made into one directory instead of a mount.
 //! - [`error`]: why the store could not do something; [`limits`]: what it does not take.
 
@@ -27,7 +27,6 @@ pub mod flatten;
 mod implied;
 pub mod layer;
 pub mod limits;
-pub mod listing;
 pub mod mount;
 mod mountinfo;
 pub mod name;

@@ -15,7 +15,7 @@ use tar::{EntryType, Header};
 use super::archive_error::ArchiveError;
 use super::chunks::{Share, read_full};
 use super::entry::{self, Preface};
-pub use super::entry::{Entry, EntryKind, Oddity};
+pub use super::entry::{Entry, EntryKind};
 use super::number;
 use super::pax;
 use super::sparse::{self, Sparse, SparseRecords};
@@ -45,13 +45,6 @@ pub struct Archive<R> {
     /// How the header read last calls its entry, for messages.
     current: Vec<u8>,
     is_in_entry: bool,
-    is_padded: bool,
-}
-
-/// A header, and what may be odd about it.
-struct Found {
-    header: Header,
-    is_sum_signed: bool,
 }
 
 impl<R: Read> Archive<R> {
@@ -65,18 +58,12 @@ impl<R: Read> Archive<R> {
             max_entries,
             current: Vec::new(),
             is_in_entry: false,
-            is_padded: true,
         }
     }
 
     /// How many headers came so far.
     pub fn entries(&self) -> u64 {
         self.entries
-    }
-
-    /// Whether the last entry so far had the zeros that fill its last block.
-    pub fn is_padded(&self) -> bool {
-        self.is_padded
     }
 
     /// The next entry; what was not read of the one before is skipped.
@@ -97,10 +84,9 @@ impl<R: Read> Archive<R> {
         let mut preface = Preface::default();
         loop {
             self.skip_content()?;
-            let Some(found) = self.header()? else {
+            let Some(header) = self.header()? else {
                 return Ok(None);
             };
-            let header = &found.header;
             let size =
                 header.entry_size().map_err(|_| ArchiveError::Header("its size cannot be read"))?;
             match header.entry_type() {
@@ -115,33 +101,25 @@ impl<R: Read> Archive<R> {
                 }
                 EntryType::GNULongName => preface.long_path = Some(self.long_name(size)?),
                 EntryType::GNULongLink => preface.long_link = Some(self.long_name(size)?),
-                _ => return self.entry(&found, size, preface).map(Some),
+                _ => return self.entry(&header, size, preface).map(Some),
             }
         }
     }
 
     fn entry(
         &mut self,
-        found: &Found,
+        header: &Header,
         size: u64,
         mut preface: Preface,
     ) -> Result<Entry, ArchiveError> {
-        let header = &found.header;
         let mut records = preface.records.take().unwrap_or_default();
         let (path, link) = preface.names(&mut records, header)?;
         self.current.clone_from(&path);
         let kind = entry::kind(header, &path, link)?;
         let is_file = kind == EntryKind::File;
-        let mut oddities = Vec::new();
-        if found.is_sum_signed {
-            oddities.push(Oddity::SignedSum);
-        }
         let size = records.size.unwrap_or(size);
         // Some tools write how large a directory or the target of a link was. No content follows,
         // for Go's reader and for GNU tar; bsdtar looks what comes.
-        if !is_file && size != 0 {
-            oddities.push(Oddity::ClaimedSize(size));
-        }
         self.expect_content(if is_file { size } else { 0 });
         let holes = self.holes(header, records.sparse, is_file)?;
         let fields = header.as_old();
@@ -150,8 +128,8 @@ impl<R: Read> Archive<R> {
             path,
             kind,
             mode: entry::mode(&fields.mode)?,
-            uid: entry::owner(records.uid, &fields.uid, &mut oddities)?,
-            gid: entry::owner(records.gid, &fields.gid, &mut oddities)?,
+            uid: entry::owner(records.uid, &fields.uid)?,
+            gid: entry::owner(records.gid, &fields.gid)?,
             mtime: match records.mtime {
                 Some(mtime) => mtime,
                 None => entry::time(&fields.mtime)?,
@@ -159,7 +137,6 @@ impl<R: Read> Archive<R> {
             xattrs: records.xattrs,
             stored: self.remaining,
             holes,
-            oddities,
         })
     }
 
@@ -180,7 +157,7 @@ impl<R: Read> Archive<R> {
     }
 
     /// The next header, or nothing at the end of the archive.
-    fn header(&mut self) -> Result<Option<Found>, ArchiveError> {
+    fn header(&mut self) -> Result<Option<Header>, ArchiveError> {
         self.is_in_entry = false;
         let mut block = [0; BLOCK_BYTES];
         match read_full(&mut self.source, &mut block).map_err(ArchiveError::read)? {
@@ -197,8 +174,8 @@ impl<R: Read> Archive<R> {
         self.current.clear();
         self.current.extend_from_slice(&header.path_bytes());
         self.is_in_entry = true;
-        let is_sum_signed = is_sum_signed(&header)?;
-        Ok(Some(Found { header, is_sum_signed }))
+        check_sum(&header)?;
+        Ok(Some(header))
     }
 
     fn expect_content(&mut self, size: u64) {
@@ -214,7 +191,6 @@ impl<R: Read> Archive<R> {
         let skipped = io::copy(&mut self.source.by_ref().take(left), &mut io::sink())
             .map_err(ArchiveError::read)?;
         // What is missing of the padding is missing at the end of the archive.
-        self.is_padded = skipped == left;
         if skipped >= remaining { Ok(()) } else { Err(ArchiveError::Truncated) }
     }
 
@@ -270,8 +246,8 @@ impl<R: Share> Share for Archive<R> {
     }
 }
 
-/// Whether the header's own sum holds only if bytes are signed numbers, as old programs summed.
-fn is_sum_signed(header: &Header) -> Result<bool, ArchiveError> {
+/// Checks the header's own sum; its bytes may be signed numbers, as old programs summed.
+fn check_sum(header: &Header) -> Result<(), ArchiveError> {
     let block = header.as_bytes();
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| i32::from(byte)).sum::<i32>();
     let signed_sum = |bytes: &[u8]| {
@@ -284,8 +260,7 @@ fn is_sum_signed(header: &Header) -> Result<bool, ArchiveError> {
     let signed = || signed_sum(block) - signed_sum(field) + spaces;
     let found = number::field(&header.as_old().cksum).and_then(|sum| i32::try_from(sum).ok());
     match found {
-        Some(found) if found == unsigned => Ok(false),
-        Some(found) if found == signed() => Ok(true),
+        Some(found) if found == unsigned || found == signed() => Ok(()),
         _ => Err(ArchiveError::Header("the sum of its header does not hold")),
     }
 }

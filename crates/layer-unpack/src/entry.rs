@@ -38,8 +38,6 @@ pub struct Entry {
     pub stored: u64,
     /// Of a file with holes, where its content belongs.
     pub holes: Option<Sparse>,
-    /// What not every program reads in the same way.
-    pub oddities: Vec<Oddity>,
 }
 
 /// The kinds of entries.
@@ -59,18 +57,6 @@ pub enum EntryKind {
     BlockDevice(u32, u32),
     /// A named pipe.
     Fifo,
-}
-
-/// Something in a header that is taken as Go's reader takes it, and that other programs refuse or
-/// take in another way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Oddity {
-    /// Something without content claims a size. No content follows.
-    ClaimedSize(u64),
-    /// The sum counts bytes as signed numbers, as old programs did.
-    SignedSum,
-    /// An owner or group that is negative, or the number that leaves it to the kernel.
-    Owner(i64),
 }
 
 /// What precedes an entry and concerns it.
@@ -106,17 +92,12 @@ impl Preface {
 
 /// An owner or group, out of a record or else out of the header's field. The kernel's numbers have
 /// 32 bits: negative ones are what they are in two's complement, and -1 means "leave it".
-pub(crate) fn owner(
-    record: Option<i64>,
-    field: &[u8],
-    oddities: &mut Vec<Oddity>,
-) -> Result<Option<u32>, ArchiveError> {
+pub(crate) fn owner(record: Option<i64>, field: &[u8]) -> Result<Option<u32>, ArchiveError> {
     let unreadable = ArchiveError::Header("its owner or group cannot be read");
     let id = record.or_else(|| number::field(field)).ok_or(unreadable)?;
     if let Some(id) = u32::try_from(id).ok().filter(|id| *id != u32::MAX) {
         return Ok(Some(id));
     }
-    oddities.push(Oddity::Owner(id));
     if id == i64::from(u32::MAX) {
         return Ok(None);
     }

@@ -21,7 +21,6 @@
 //! - [`mod@unpack`]: entries made into files, and whiteouts in overlayfs's form; `creation`:
 //!   regular files; `filling`: their content and the rest, perhaps in another thread;
 //!   [`attributes`]: extended attributes and ACLs.
-//! - [`mod@lint`]: what other programs make of a layer in another way.
 //! - `confinement`: the rights that each thread gives up first.
 
 use std::collections::BTreeSet;
@@ -46,7 +45,6 @@ pub mod directory;
 mod endings;
 mod entry;
 mod filling;
-pub mod lint;
 mod number;
 pub mod pax;
 mod pipeline;

@@ -31,25 +31,9 @@ impl ImageStoreServiceClient {
         }
     }
 
-    pub async fn collect(&self, ctx: ttrpc::context::Context, req: &super::image_store::CollectRequest) -> ::ttrpc::Result<super::image_store::CollectResponse> {
-        let mut cres = super::image_store::CollectResponse::new();
-        ::ttrpc::async_client_request!(self, ctx, req, "configdev.ImageStoreService", "Collect", cres);
-    }
-
     pub async fn status(&self, ctx: ttrpc::context::Context, req: &super::image_store::StatusRequest) -> ::ttrpc::Result<super::image_store::StatusResponse> {
         let mut cres = super::image_store::StatusResponse::new();
         ::ttrpc::async_client_request!(self, ctx, req, "configdev.ImageStoreService", "Status", cres);
-    }
-}
-
-struct CollectMethod {
-    service: Arc<dyn ImageStoreService + Send + Sync>,
-}
-
-#[async_trait]
-impl ::ttrpc::r#async::MethodHandler for CollectMethod {
-    async fn handler(&self, ctx: ::ttrpc::r#async::TtrpcContext, req: ::ttrpc::Request) -> ::ttrpc::Result<::ttrpc::Response> {
-        ::ttrpc::async_request_handler!(self, ctx, req, image_store, CollectRequest, collect);
     }
 }
 
@@ -66,9 +50,6 @@ impl ::ttrpc::r#async::MethodHandler for StatusMethod {
 
 #[async_trait]
 pub trait ImageStoreService: Sync {
-    async fn collect(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::image_store::CollectRequest) -> ::ttrpc::Result<super::image_store::CollectResponse> {
-        Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/configdev.ImageStoreService/Collect is not supported".to_string())))
-    }
     async fn status(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::image_store::StatusRequest) -> ::ttrpc::Result<super::image_store::StatusResponse> {
         Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/configdev.ImageStoreService/Status is not supported".to_string())))
     }
@@ -78,9 +59,6 @@ pub fn create_image_store_service(service: Arc<dyn ImageStoreService + Send + Sy
     let mut ret = HashMap::new();
     let mut methods = HashMap::new();
     let streams = HashMap::new();
-
-    methods.insert("Collect".to_string(),
-                    Box::new(CollectMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
 
     methods.insert("Status".to_string(),
                     Box::new(StatusMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use oci_image::digest::{Digest, Unverified};
+use oci_image::digest::Unverified;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use pull_route::{Route, Settings};
@@ -12,7 +12,7 @@ use puller_config::{RegistryHost, Resources};
 use registry_client::registry::Registry;
 use registry_client::{Documents, Patience};
 
-use super::asked::{Asked, ImageName};
+use super::asked::Asked;
 use super::broker::{Broker, Secrets};
 use super::clock;
 use super::known_accounts::KnownAccounts;
@@ -101,17 +101,6 @@ pub(super) fn sources(route: &Route, repository: &str, patience: Patience) -> So
     let plain = Arc::default();
     let progress = Progress::default();
     Sources::new(route, repository, patience, &progress, known, &plain)
-}
-
-/// The digest of an image: its own, or that of what a registry has under its tag just now.
-pub(super) async fn digest(sources: &Sources, image: &ImageName) -> Result<Digest, Error> {
-    match image {
-        ImageName::Pinned(image) => Ok(image.digest().clone()),
-        ImageName::Tagged(image, _) => {
-            let found = sources.first(|registry| by_tag(registry, image.tag()));
-            Ok(found.await?.name_by_content().0)
-        }
-    }
 }
 
 /// What a registry has under a tag.

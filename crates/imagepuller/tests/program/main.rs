@@ -10,8 +10,6 @@ mod cli;
 mod forward;
 mod front;
 mod hub;
-mod lint;
-mod lint_peers;
 mod notify;
 mod probe;
 mod pull_command;

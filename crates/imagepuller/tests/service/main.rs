@@ -30,6 +30,5 @@ mod pull;
 mod read_ahead;
 mod rfc011;
 mod status;
-mod store_commands;
 mod stored;
 mod what_came;

@@ -67,7 +67,7 @@ fn work() {
             fs::write(mounted.keep().join("written"), "x").unwrap();
         }
         if number % 2 == 0 {
-            store.collect(Duration::ZERO).unwrap();
+            store.collect().unwrap();
         }
     }
 }
@@ -131,7 +131,7 @@ fn privileged_killed_at_any_moment() {
 /// Another test may have our mounts in its own mount namespace for a moment.
 fn collect_until(store: &Store, path: &Path, containers: usize) {
     wait_until(|| {
-        store.collect(Duration::ZERO).unwrap();
+        store.collect().unwrap();
         count(&path.join("containers")) <= containers
     });
     assert_eq!(count(&path.join("containers")), containers);

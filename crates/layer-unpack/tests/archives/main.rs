@@ -5,7 +5,6 @@
 mod attributes;
 mod digests;
 mod limits;
-mod lint;
 mod odd;
 mod order;
 mod sparse;
