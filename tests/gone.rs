@@ -30,6 +30,9 @@ const ROWS: &[Row] = &[
     (Program::Imagepuller, "list --store /x", (MAIN, ""), (64, "unrecognized subcommand 'list'")),
     (Program::Imagepuller, "gc --store /x", (MAIN, ""), (64, "unrecognized subcommand 'gc'")),
     (Program::Imagepuller, "status --follow", (MAIN, ""), (64, "unexpected argument '--follow'")),
+    // Programs that `imagepuller hub` started.
+    (Program::Imagepuller, "hub --settings /x", (MAIN, ""),
+        (64, "unexpected argument '--settings'")),
 ];
 
 #[test]

@@ -17,7 +17,6 @@ const READERS: &[(&str, Reader)] = &[
     ("a measured document", measured),
     ("settings of the node", settings),
     ("settings of initdata-processor", processor),
-    ("settings of imagepuller hub", hub),
     ("initdata", initdata),
     ("a drop-in of Kata", drop_in),
 ];
@@ -79,14 +78,6 @@ fn processor(text: &str, scratch: &Scratch) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stdout);
     ensure!(said.contains("there is no agent"), "{said}");
     ensure!(!said.contains("initdata-processor.toml"), "{said}");
-    Ok(())
-}
-
-/// The program that they name is not there, which is another error; without one it would run.
-fn hub(text: &str, scratch: &Scratch) -> Result<()> {
-    ensure!(text.starts_with("hub = "), "names no hub");
-    let said = said(Program::Imagepuller, &["hub", "--settings"], text, scratch)?;
-    ensure!(said.contains("No such file or directory"), "{said}");
     Ok(())
 }
 

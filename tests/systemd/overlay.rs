@@ -47,14 +47,6 @@ impl Overlay {
         Ok(())
     }
 
-    /// Adds a symbolic link.
-    pub fn link(&mut self, path: &str, target: &str) -> Result<()> {
-        let mut header = tar::Header::new_gnu();
-        header.set_entry_type(tar::EntryType::Symlink);
-        header.set_size(0);
-        Ok(self.0.append_link(&mut header, path, target)?)
-    }
-
     /// Adds a file, or replaces one: the last of a name stays.
     pub fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         let mut header = tar::Header::new_gnu();

@@ -1,8 +1,8 @@
-//! The two set-ups of a stock agent, in which it asks for images on the data hub's socket: the hub
-//! and the attestation agent as units, or started by the agent.
+//! A stock agent, which asks for images on the data hub's socket: the hub and the attestation agent
+//! are units.
 
 use anyhow::Result;
-use end_to_end::{assert_tells, side_by_side, site};
+use end_to_end::{assert_tells, site};
 use sha2::{Digest as _, Sha256};
 use vm_harness::site::sample_initdata;
 use vm_harness::{Evidence, Scenario};
@@ -18,37 +18,18 @@ const CDH: &str =
 
 #[test]
 fn a_stock_agents_pulls_and_its_guest_components_survive_a_restart() -> Result<()> {
-    let cases = [("as units", true), ("started by the agent", false)];
-    side_by_side(&cases, |are_units| boot(*are_units))
-}
-
-fn boot(are_units: bool) -> Result<()> {
     let fixture = |name: &str| std::fs::read(workspace().join("qemu-fixtures/systemd").join(name));
     let site = site()?;
     let mut overlay = Overlay::installed()?;
     overlay.file("job/again", 0o644, &fixture("stock")?)?;
     let component = fixture("component")?;
     overlay.file(ATTESTATION_AGENT, 0o755, &component)?;
-    let mut parameters = Vec::new();
-    if are_units {
-        overlay.units("stock-agent")?;
-        overlay.units("coco")?;
-        overlay.file(HUB, 0o755, &component)?;
-        parameters.push("agent.guest_components_procs=none".to_owned());
-    } else {
-        let layout = std::fs::read_to_string(
-            workspace().join("deploy/guest/coco/initdata-processor.service.d/50-layout.conf"),
-        )?;
-        overlay.drop_in("initdata-processor.service", &layout)?;
-        let settings = workspace().join("deploy/guest/optional/imagepuller-hub.toml");
-        overlay.file("etc/imagepuller-hub.toml", 0o644, &std::fs::read(settings)?)?;
-        let real = "usr/local/libexec/confidential-data-hub";
-        overlay.file(real, 0o755, &component)?;
-        overlay.link(HUB, "/usr/bin/imagepuller")?;
-    }
+    overlay.units("stock-agent")?;
+    overlay.units("coco")?;
+    overlay.file(HUB, 0o755, &component)?;
     let initdata = sample_initdata() + CDH;
     let report = overlay.boot(Scenario {
-        kernel_parameters: parameters,
+        kernel_parameters: vec!["agent.guest_components_procs=none".to_owned()],
         evidence: Evidence::snp(&initdata),
         initdata: Some(initdata.clone()),
         ..site.scenario()

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -26,9 +25,6 @@ mod serve;
 mod status;
 
 pub use request::DEFAULT_SOCKET;
-
-/// A program of this name is the hub to whoever starts it.
-const HUB_NAME: &str = "confidential-data-hub";
 
 /// The rooms whose debug lines a `--log-level` shows.
 const OWN_ROOMS: [&str; 4] = ["imagepuller", "registry_client", "layer_store", "kbs_client"];
@@ -89,11 +85,6 @@ impl Cli {
     ///
     /// Usage, or help that was asked for.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let mut arguments: Vec<_> = arguments.into_iter().collect();
-        let name = arguments.first().map(Path::new);
-        if name.is_some_and(|path| path.file_name().is_some_and(|name| name == HUB_NAME)) {
-            arguments.insert(1, "hub".into());
-        }
         Self::try_parse_from(arguments)
     }
 

@@ -40,8 +40,8 @@ impl View<'_> {
             Seen::Hub { is_there } => Some(*is_there),
             _ => None,
         });
-        let parameter = "say agent.guest_components_procs=none in --append and in kernel_params, \
-                         or take the drop-in for the hub (docs/guest.md, \"Which set-up\")";
+        let parameter = "say agent.guest_components_procs=none (or attestation-agent) in \
+                         --append and in kernel_params (docs/guest.md, \"Which set-up\")";
         match (hub, agents) {
             (Some(true), _) => row.failed(
                 "the agent removes the puller's socket and starts the image's own hub",

@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use confidential_fixtures::recorded_call;
 
 use crate::served::Served;
-use crate::support::{LIMIT, imagepuller};
+use crate::support::LIMIT;
 
 const PULLS: [&str; 2] = ["kata-pull-ok", "kata-pull-missing"];
 
@@ -39,17 +39,15 @@ fn assert_arrives(bytes: &[u8], mut at: &UnixStream, what: &str) {
 }
 
 #[test]
-fn recorded_calls_reach_who_they_are_for_unchanged() {
+fn privileged_recorded_calls_reach_who_they_are_for_unchanged() {
+    vm_harness::needs_root!();
     let mut front = Served::new();
-    let [puller, hub] = ["pull.socket", "upstream-cdh.sock"]
+    let mut command = front.hub();
+    let [puller, hub] = ["run/imagepull.socket", "upstream-cdh.sock"]
         .map(|name| UnixListener::bind(front.path(name)).unwrap());
-    let text = format!("puller = \"{}\"\n", front.address("pull.socket"));
-    fs::write(front.path("settings"), text).unwrap();
     let text = format!("socket = \"{}\"\n", front.address("cdh.sock"));
     fs::write(front.path("cdh.toml"), text).unwrap();
-    let mut command = imagepuller(["hub", "--settings"]);
-    command.arg(front.path("settings")).arg("-c");
-    front.start(command.arg(front.path("cdh.toml")));
+    front.start(command.arg("-c").arg(front.path("cdh.toml")));
     front.wait_for("cdh.sock");
 
     for (names, listener) in [(&PULLS[..], puller), (&OTHERS, hub)] {

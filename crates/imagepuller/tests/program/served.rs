@@ -47,6 +47,18 @@ impl Served {
         command
     }
 
+    /// The command that holds an agent's connection, in a `/run` of its own: the service is looked
+    /// for in the directory `run`.
+    pub fn hub(&self) -> Command {
+        fs::create_dir_all(self.path("run")).unwrap();
+        let script = "mount -t tmpfs tmpfs /run && mkdir /run/guest-services && \
+            mount --bind \"$0\" /run/guest-services && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(self.path("run"));
+        command.args([env!("CARGO_BIN_EXE_imagepuller"), "hub"]);
+        command
+    }
+
     /// Starts a command that serves.
     pub fn start(&mut self, command: &mut Command) {
         let log = File::create(self.path("log")).unwrap();

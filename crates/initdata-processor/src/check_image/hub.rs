@@ -8,7 +8,6 @@ use super::unit::Unit;
 use crate::settings::AcceptedDisk;
 
 const SOCKET: &str = "/run/confidential-containers/cdh.sock";
-const HUB: &str = "usr/local/bin/confidential-data-hub";
 const PARAMETER: &str = "agent.guest_components_procs";
 
 /// What the parameter can be: each starts those before it too.
@@ -20,7 +19,7 @@ impl Check<'_> {
         if !agent.asks_the_hub {
             return;
         }
-        let mut owners: Vec<String> = match boot {
+        let owners: Vec<String> = match boot {
             Boot::Units(units) => {
                 let listening = units.iter().filter(|(_, unit)| listens(unit));
                 listening.map(|(name, _)| name.clone()).collect()
@@ -31,14 +30,8 @@ impl Check<'_> {
             Boot::Script(_) | Boot::Unknown => Vec::new(),
         };
         let level = self.processes(boot);
-        let has_hub = self.tree.is_program(HUB);
-        if has_hub && level.is_some_and(|level| level >= 2) {
-            owners.push(format!("the hub that the agent starts ({PARAMETER})"));
-        }
         match owners.as_slice() {
             [_] => {}
-            // The agent may start it.
-            [] if has_hub && level.is_none() => {}
             [] => self.error(
                 SOCKET,
                 "nobody listens there, and the agent asks for images on it; see docs/guest.md",
@@ -52,15 +45,20 @@ impl Check<'_> {
 
     /// Whether what the agent starts is there, and only once.
     fn components(&mut self, level: usize, agent: &Agent, boot: &Boot) {
-        let parts = [(1, ATTESTATION_AGENT), (2, HUB)];
-        for (_, part) in parts.iter().filter(|(needs, _)| level >= *needs) {
-            if !self.tree.is_program(part) {
-                let text = format!(
-                    "/{part} is not there, so the agent starts nothing and ends at the first pull; \
-                    say none"
-                );
-                self.error(PARAMETER, text);
-            }
+        if level >= 2 {
+            self.error(
+                PARAMETER,
+                "the agent takes the socket away and starts a data hub of its own, or finds none \
+                and ends at the first pull; say none or attestation-agent",
+            );
+            return;
+        }
+        if level >= 1 && !self.tree.is_program(ATTESTATION_AGENT) {
+            let text = format!(
+                "/{ATTESTATION_AGENT} is not there, so the agent starts nothing and ends at the \
+                first pull; say none"
+            );
+            self.error(PARAMETER, text);
         }
         let unit = "attestation-agent.service";
         if level >= 1 && matches!(boot, Boot::Units(units) if units.contains_key(unit)) {

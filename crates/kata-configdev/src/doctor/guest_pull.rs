@@ -87,7 +87,7 @@ fn components(main: &Main) -> Option<Finding> {
     let (path, line) = place.map_or((&main.path, 0), |place| (&place.path, place.line));
     let message = "kernel_params has neither agent.guest_components_procs=none nor \
         =attestation-agent, so that the agent may start the image's own data hub in the puller's \
-        place, or find none and die; add it, unless the image has the drop-in of docs/guest.md";
+        place, or find none and die; add it (docs/guest.md, \"Which set-up\")";
     let finding = Finding::new("guest-components", Severity::Warning, path, message);
     Some(finding.at_line(line))
 }
