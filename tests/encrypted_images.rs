@@ -129,7 +129,7 @@ fn a_hub_and_a_file_are_asked_in_order() -> Result<()> {
     let services = "guest-resources /job/hub.json /run/hub.sock &\n\
          until [ -S /run/hub.sock ]; do usleep 20000; done\n\
          PULLER_ARGUMENTS='--resources cdh=unix:/run/hub.sock --resources \
-         offline=/job/file.json'\n";
+         file=/job/file.json'\n";
     scenario.files.extend([
         ("job/services".to_owned(), services.into()),
         ("job/hub.json".to_owned(), vaults[0].offline_file().into()),

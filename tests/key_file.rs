@@ -220,7 +220,7 @@ fn privileged_the_key_of_a_service_account_is_a_password_from_every_source() -> 
         let reference = "credentials-uri = \"kbs:///default/credential/registry\"\n\
             ca-certs-uri = \"kbs:///default/ca/registry\"\n";
         let document = format!("[registries.\"{}\"]\n{reference}", site.host);
-        let source = format!("offline={}", file.display());
+        let source = format!("file={}", file.display());
         let pull = HostPull::new(&document)?.resources(&source);
         site.pulls(pull).context("a key broker")?;
     }

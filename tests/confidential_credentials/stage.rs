@@ -107,7 +107,7 @@ impl Stage {
     /// A pull with the host's document, in a guest whose broker has this.
     pub fn pull(&self, document: &str, vault: &Vault) -> Result<HostPull> {
         let file = self.scratch.write("vault.json", vault.offline_file())?;
-        Ok(HostPull::new(document)?.resources(&format!("offline={}", file.display())))
+        Ok(HostPull::new(document)?.resources(&format!("file={}", file.display())))
     }
 
     /// The same, of the image at this registry.

@@ -2,13 +2,16 @@
 
 use foreign_text::toml::{Field, Table};
 
-use crate::broker;
 use crate::finding::{Findings, Place};
 use crate::owner::{NO_PROXY, Owner, Policy};
 use crate::registries;
 
 /// What the hub keeps to itself; nothing of it concerns image pulls.
-const OF_THE_HUB: [&str; 4] = ["socket", "credentials", "skip_sealed_secret_verification", "log"];
+const OF_THE_HUB: [&str; 5] =
+    ["socket", "credentials", "skip_sealed_secret_verification", "log", "aa"];
+
+/// What `[kbc]` says of the broker. The hub asks it; this guest asks the hub.
+const OF_THE_BROKER: [&str; 3] = ["name", "url", "kbs_cert"];
 
 const POLICY: &str = "image_security_policy";
 const POLICY_URI: &str = "image_security_policy_uri";
@@ -36,7 +39,16 @@ pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &m
     for key in OF_THE_HUB {
         keys.take(key);
     }
-    broker::read(keys.take("kbc"), keys.take("aa"), owner, findings);
+    if let Some(field) = keys.take("kbc")
+        && let Some(mut kbc) = findings.typed(&field, field.table())
+    {
+        for key in OF_THE_BROKER {
+            if let Some(field) = kbc.take(key) {
+                findings.typed(&field, field.text());
+            }
+        }
+        refuse_rest(kbc, findings);
+    }
     if let Some(field) = keys.take("image") {
         owner.has_image = true;
         if let Some(image) = findings.typed(&field, field.table()) {
@@ -58,9 +70,9 @@ fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Finding
         owner.credentials = text.map(|text| (text.to_owned(), Place::from(&field)));
     }
     if let Some(field) = keys.take("max_concurrent_layer_downloads_per_image")
-        && let Some(most) = findings.typed(&field, field.integer())
+        && findings.typed(&field, field.integer()).is_some()
     {
-        owner.layers_at_once = Some((most, Place::from(&field)));
+        findings.note(&field, "has no effect, the limits of this puller hold");
     }
     if let Some(field) = keys.take("extra_root_certificates") {
         for item in findings.typed(&field, field.items()).unwrap_or_default() {

@@ -9,12 +9,10 @@
 //! (`puller_config::Document::complete`).
 //!
 //! - `image`, `parameters`: the keys of `[image]`, and the kernel parameters that stand in for it.
-//!   `broker`: `[kbc]` and `[aa]`.
 //! - [`registries_conf`]: the tables of a registries.conf, for every engine that reads one.
 //!   `registries`: what the hub does by them.
 //! - `owner`: what was read. `writing`: the document of it. `finding`: what is wrong with it.
 
-mod broker;
 mod finding;
 mod image;
 mod owner;

@@ -6,17 +6,6 @@ use crate::registries::Rule;
 /// A text and where it stands.
 pub(crate) type Placed = (String, Place);
 
-/// A key broker that this guest asks itself.
-#[derive(Debug)]
-pub(crate) struct Broker {
-    /// As a source of `[resources]`.
-    pub(crate) source: Placed,
-    /// The roots for it, instead of the web's.
-    pub(crate) roots: Option<Placed>,
-    /// The address of the attestation agent that vouches for the guest.
-    pub(crate) agent: Placed,
-}
-
 /// Which signatures images need.
 #[derive(Debug)]
 pub(crate) enum Policy {
@@ -39,10 +28,6 @@ pub(crate) struct Owner {
     pub(crate) roots: Vec<Placed>,
     /// The variables of `[extra-env]`; `None` where no proxy was spoken of.
     pub(crate) proxies: Option<Vec<(&'static str, Placed)>>,
-    /// The broker that references are asked of.
-    pub(crate) broker: Option<Broker>,
-    /// How many layers of an image are fetched at once.
-    pub(crate) layers_at_once: Option<(i64, Place)>,
     /// What holds for some hosts.
     pub(crate) rules: Vec<Rule>,
 }

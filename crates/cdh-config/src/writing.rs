@@ -4,7 +4,7 @@ use puller_config::{Document, MAX_DOCUMENT_BYTES, RegistryName, Roots};
 use toml::Value;
 
 use crate::finding::{Findings, Place};
-use crate::owner::{Broker, Owner, Policy};
+use crate::owner::{Owner, Policy};
 use crate::registries::{Rule, Target, Way};
 
 /// The text of a document, and which place of the owner's file each of its lines comes from.
@@ -32,15 +32,8 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
         }
     }
     check_credentials(owner, findings);
-    if let Some(broker) = &owner.broker {
-        write_broker(broker, &mut out);
-    }
     if let Some(policy) = &owner.policy {
         write_policy(policy, &mut out, findings);
-    }
-    if let Some((most, place)) = &owner.layers_at_once {
-        out.table("[limits]", place);
-        out.key("layers-at-once", *most, place);
     }
     let base = Base { owner, roots: roots(owner, findings) };
     if owner.credentials.is_some() || !base.roots.is_empty() {
@@ -52,16 +45,6 @@ pub(crate) fn write(owner: &Owner, findings: &mut Findings) -> Written {
     }
     base.write_plain_mirrors(&mut out, findings);
     out
-}
-
-fn write_broker(broker: &Broker, out: &mut Written) {
-    let Broker { source: (source, place), roots, agent: (agent, agents_place) } = broker;
-    out.table("[resources]", place);
-    out.key("sources", vec![source.as_str()], place);
-    if let Some((roots, place)) = roots {
-        out.key("kbs-ca-certs", roots.as_str(), place);
-    }
-    out.key("kbs-attester", format!("aa={agent}"), agents_place);
 }
 
 /// Writes the image policy, whose text or reference counts as it stands.

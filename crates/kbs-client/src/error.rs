@@ -17,8 +17,8 @@ use crate::broker::refusal::Refusal;
 pub enum Error {
     /// There is no source to ask.
     #[error(
-        "get {uri}: there is no source to ask; list \"sources\" in [resources] of the measured \
-        document, or where that has no such table, start imagepuller with --resources or --upstream"
+        "get {uri}: there is no CDH to ask: start imagepuller with --upstream unix:PATH of the CDH \
+        behind it, or name a \"source\" in [resources] of the measured document"
     )]
     NotConfigured {
         /// What was asked for.
@@ -140,7 +140,7 @@ pub enum Fault {
     #[error("was asked last, when the {} seconds for all sources were over", .0.as_secs_f32())]
     OutOfTime(Duration),
     /// Nobody listens there.
-    #[error("cannot be asked: {0}")]
+    #[error("cannot be asked: nobody listens there ({0})")]
     Absent(ErrorKind),
     /// No connection, or a broken one.
     #[error("cannot be asked: {reason}")]

@@ -138,7 +138,7 @@ fn an_agent_without_a_proof_is_named() {
     let bad_name = stand_in(&dir.path().join("bad-name"), bad_name);
     let absent = format!("aa=unix:{}", dir.path().join("absent").display());
     for (attester, expected) in [
-        (absent, "cannot be asked: entity not found"),
+        (absent, "cannot be asked: nobody listens there (entity not found)"),
         (agent.attester(), "ttrpc status 13: the attestation agent's own log says why"),
         (garbage.attester(), "is not as it has to be: it is no JSON object with \"token\""),
         (bad_name.attester(), "something that is no name of a TEE"),

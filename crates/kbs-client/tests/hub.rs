@@ -116,8 +116,8 @@ fn socket_where_nobody_listens_is_reported() {
     let dead = dir.path().join("dead.sock");
     drop(UnixListener::bind(&dead).unwrap());
     for (socket, expected) in [
-        (absent, "cannot be asked: entity not found"),
-        (dead, "cannot be asked: connection refused"),
+        (absent, "cannot be asked: nobody listens there (entity not found)"),
+        (dead, "cannot be asked: nobody listens there (connection refused)"),
     ] {
         let error =
             ask(&client(&[&format!("cdh=unix:{}", socket.display())], PATIENT)).unwrap_err();

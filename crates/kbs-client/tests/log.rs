@@ -37,7 +37,7 @@ fn nothing_is_logged_that_is_secret() {
         let kbs = Kbs::start(vault(), Policy::default(), None).unwrap();
         let broker = format!("kbs={}", kbs.base());
         let socket = format!("cdh=unix:{}", hub.socket().display());
-        for source in [format!("offline={}", file.display()), socket, broker] {
+        for source in [format!("file={}", file.display()), socket, broker] {
             let client = client(&[&source], PATIENT);
             ask(&client).unwrap();
             run(client.resource(&uri("repo/type/absent"))).unwrap_err();

@@ -23,7 +23,7 @@ struct Stage {
 fn client_of(vault: &Vault) -> (Client, tempfile::NamedTempFile) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, vault.offline_file()).unwrap();
-    let client = client(&[&format!("offline={}", file.path().display())], PATIENT);
+    let client = client(&[&format!("file={}", file.path().display())], PATIENT);
     (client, file)
 }
 

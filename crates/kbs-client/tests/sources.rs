@@ -44,11 +44,9 @@ fn every_source_gives_the_resource() {
     std::fs::write(&file, vault().offline_file()).unwrap();
     let hub = DataHub::start(&dir.path().join("cdh.sock"), vault()).unwrap();
     let (_kbs, broker) = kbs(Policy::default());
-    for source in [
-        format!("offline={}", file.display()),
-        format!("cdh=unix:{}", hub.socket().display()),
-        broker,
-    ] {
+    for source in
+        [format!("file={}", file.display()), format!("cdh=unix:{}", hub.socket().display()), broker]
+    {
         let client = client(&[&source], PATIENT);
         assert_eq!(ask(&client).unwrap(), SECRET.as_bytes(), "{source}");
         let large = run(client.resource(&uri("repo/type/large"))).unwrap();
@@ -151,7 +149,7 @@ fn plugins_are_asked_where_they_can_be() {
     run(client(&[&source], PATIENT).resource(&plugin)).unwrap_err();
     assert_eq!(hub.asked(), [plugin.to_string()]);
 
-    let error = run(client(&["offline=/nonexistent"], PATIENT).resource(&plugin)).unwrap_err();
+    let error = run(client(&["file=/nonexistent"], PATIENT).resource(&plugin)).unwrap_err();
     assert!(error.contains("keeps only what kbs:///repository/type/tag names"), "{error}");
 }
 
@@ -244,23 +242,23 @@ fn sources_are_asked_in_order_until_one_has_it() {
     let hub = DataHub::start(&dir.path().join("cdh.sock"), Vault::new()).unwrap();
     let (kbs, broker) = kbs(Policy::default());
     let socket = format!("cdh=unix:{}", hub.socket().display());
-    let found = ask(&client(&["offline=/nonexistent/file", &socket, &broker], PATIENT)).unwrap();
+    let found = ask(&client(&["file=/nonexistent/file", &socket, &broker], PATIENT)).unwrap();
     assert_eq!(found, SECRET.as_bytes());
     assert_eq!((hub.asked().len(), kbs.requests().len()), (1, 3));
     ask(&client(&[&broker, &socket], PATIENT)).unwrap();
     assert_eq!((hub.asked().len(), kbs.requests().len()), (1, 6));
 
-    let error = ask(&client(&["offline=/nonexistent/file", &socket], PATIENT)).unwrap_err();
+    let error = ask(&client(&["file=/nonexistent/file", &socket], PATIENT)).unwrap_err();
     assert_eq!(
         error,
         format!(
-            "get kbs:///repo/type/tag: offline=/nonexistent/file cannot be read: entity not found; \
+            "get kbs:///repo/type/tag: file=/nonexistent/file cannot be read: entity not found; \
             {socket} answered with ttrpc status 13: the data hub did not get the resource; its own \
             log says why"
         )
     );
     let error = ask(&client(&[], PATIENT)).unwrap_err();
-    assert!(error.contains("list \"sources\" in [resources]"), "{error}");
+    assert!(error.contains("there is no CDH to ask"), "{error}");
 }
 
 /// Also where secrets are asked for at the same time; and `from` says what may come from elsewhere,

@@ -58,7 +58,7 @@ fn hubs_are_asked_in_order_until_one_has_the_key() {
     let error = unwrap(&sockets[..2], &packet("tar"), PATIENT).unwrap_err();
     for part in [
         "have a layer's key unwrapped: cdh=unix:",
-        "absent cannot be asked: entity not found; cdh=unix:",
+        "absent cannot be asked: nobody listens there (entity not found); cdh=unix:",
         "ttrpc status 13: the data hub did not unwrap the key; its own log says why",
     ] {
         assert!(error.contains(part), "{error}");

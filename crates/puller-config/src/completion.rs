@@ -109,7 +109,7 @@ mod tests {
         let fallback = mirror("n") + "mirror-fallback = true\n";
         let proxy = |port: u16| format!("[extra-env]\nHTTPS_PROXY = \"http://p:{port}\"\n");
         let none = "[extra-env]\n".to_owned();
-        let sources = |name: &str| format!("[resources]\nsources = [\"offline=/{name}\"]\n");
+        let sources = |name: &str| format!("[resources]\nsources = [\"file=/{name}\"]\n");
         for (upper, lower, expected, lost) in [
             (String::new(), proxy(1), proxy(1), ""),
             (proxy(2), proxy(1), proxy(2), "extra-env"),

@@ -56,8 +56,8 @@ pub enum Effect {
     Published,
     /// The host of a reference.
     #[error(
-        "names the host of a broker, which is ignored: \"sources\" of the measured document's \
-        [resources] names the brokers; write \"kbs:///\""
+        "names the host of a broker, which is ignored: the CDH of the guest knows its broker; \
+        write \"kbs:///\""
     )]
     HostOfBroker,
     /// Settings of a key broker, without one.

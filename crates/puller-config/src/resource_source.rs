@@ -21,7 +21,7 @@ pub enum ResourceSource {
     /// A key broker service itself: `kbs=https://HOST[:PORT][/PATH]`, or `http` and the guest's own
     /// host. What the protocol asks for lies below the path.
     Broker(Url),
-    /// A file of resources, as the guest components' `offline_fs_kbc` has it: `offline=/PATH`.
+    /// A file of resources, as the guest components' `offline_fs_kbc` has it: `file=/PATH`.
     Files(PathBuf),
 }
 
@@ -33,7 +33,7 @@ pub enum InvalidResourceSource {
     #[error("a source has at most {MAX_RESOURCE_SOURCE_BYTES} bytes")]
     TooLong,
     /// No kind, or one that is not known.
-    #[error("a source is one of \"cdh=unix:/PATH\", \"kbs=https://HOST\" and \"offline=/PATH\"")]
+    #[error("a source is one of \"cdh=unix:/PATH\", \"kbs=https://HOST\" and \"file=/PATH\"")]
     Kind,
     /// A path that is none.
     #[error("a path begins with \"/\" and has no control characters")]
@@ -76,7 +76,7 @@ impl ResourceSource {
                 .filter(|url| url.scheme() == "https" || Self::is_guest(url))
                 .map(Self::Broker)
                 .ok_or(InvalidResourceSource::Broker),
-            Some(("offline", path)) => parse_path(path).map(Self::Files),
+            Some(("file", path)) => parse_path(path).map(Self::Files),
             _ => Err(InvalidResourceSource::Kind),
         }
     }
@@ -105,7 +105,7 @@ impl fmt::Display for ResourceSource {
         match self {
             Self::DataHub(path) => write!(f, "cdh=unix:{}", path.display()),
             Self::Broker(url) => write!(f, "kbs={}", origin(url)),
-            Self::Files(path) => write!(f, "offline={}", path.display()),
+            Self::Files(path) => write!(f, "file={}", path.display()),
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
             ("kbs=http://localhost:8080", "kbs=http://localhost:8080"),
             ("kbs=https://corp/kbs", "kbs=https://corp/kbs"),
             ("kbs=https://corp:1/a~b/C.d/", "kbs=https://corp:1/a~b/C.d"),
-            ("offline=/etc/keys.json", "offline=/etc/keys.json"),
+            ("file=/etc/keys.json", "file=/etc/keys.json"),
         ] {
             let source =
                 ResourceSource::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -183,21 +183,21 @@ mod tests {
 
     #[test]
     fn what_is_no_source_is_refused_by_the_rule_it_breaks() {
-        let long = format!("offline=/{}", "a".repeat(MAX_RESOURCE_SOURCE_BYTES));
+        let long = format!("file=/{}", "a".repeat(MAX_RESOURCE_SOURCE_BYTES));
         let long_socket = format!("cdh=unix:/{}", "a".repeat(MAX_SOCKET_PATH_BYTES));
         for (text, rule) in [
             ("", InvalidResourceSource::Kind),
             ("/run/cdh.sock", InvalidResourceSource::Kind),
             ("CDH=unix:/run/cdh.sock", InvalidResourceSource::Kind),
-            ("file=/etc/keys.json", InvalidResourceSource::Kind),
+            ("offline=/etc/keys.json", InvalidResourceSource::Kind),
             ("cdh=/run/cdh.sock", InvalidResourceSource::Socket),
             ("cdh=vsock:/run/cdh.sock", InvalidResourceSource::Socket),
             (&long_socket, InvalidResourceSource::Socket),
             ("cdh=unix:run/cdh.sock", InvalidResourceSource::Path),
             ("cdh=unix:", InvalidResourceSource::Path),
-            ("offline=", InvalidResourceSource::Path),
-            ("offline=keys.json", InvalidResourceSource::Path),
-            ("offline=/etc/\0", InvalidResourceSource::Path),
+            ("file=", InvalidResourceSource::Path),
+            ("file=keys.json", InvalidResourceSource::Path),
+            ("file=/etc/\0", InvalidResourceSource::Path),
             (&long, InvalidResourceSource::TooLong),
             ("rest=http://127.0.0.1:8006", InvalidResourceSource::Gateway),
             ("kbs=http://127.1:8006", InvalidResourceSource::Broker),

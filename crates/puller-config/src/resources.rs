@@ -13,7 +13,8 @@ use crate::section::{Field, Section};
 use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
-pub(crate) const KEYS: [&str; 7] = [
+pub(crate) const KEYS: [&str; 8] = [
+    "source",
     "sources",
     "kbs-ca-certs",
     "kbs-token-file",
@@ -91,7 +92,10 @@ impl Resources {
     /// Reads the table to its end; what is broken is reported and left at its default.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
         let table = section.place().clone();
-        let sources = take_sources("sources", ResourceSource::parse, &mut section, findings);
+        let one = take("source", ResourceSource::parse, &mut section, findings);
+        let more = take_sources("sources", ResourceSource::parse, &mut section, findings);
+        let one = one.and_then(|field| field.value).into_iter();
+        let sources: Vec<_> = one.chain(more).collect();
         let unwrap = take_sources("unwrap", parse_hub, &mut section, findings);
         let always = section.take_bool("unwrap-always", findings);
         if let Some(Field { place, value: true }) = &always

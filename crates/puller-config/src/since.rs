@@ -97,6 +97,7 @@ const KEYS: &[Row] = &[
             "from",
         ],
     ),
+    ("resources", FIRST, &["source"]),
     ("limits", FORMER, &["attempts", "layers-at-once", "stall-timeout"]),
     (
         "image-policy",

@@ -26,7 +26,7 @@ pub struct DocumentOptions {
     #[arg(long, value_name = "FILE")]
     pub initdata: Option<PathBuf>,
     /// A source of credentials, roots and keys that are given by reference: cdh=unix:PATH
-    /// or offline=FILE; may be repeated, and the sources are asked in this order
+    /// or file=FILE; may be repeated, and the sources are asked in this order
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,
 }

@@ -81,7 +81,7 @@ pub struct Serve {
     )]
     initdata: PathBuf,
     /// A source of credentials and keys that are given by reference: cdh=unix:PATH
-    /// or offline=FILE; may be repeated, and the sources are asked in this order
+    /// or file=FILE; may be repeated, and the sources are asked in this order
     /// [default: --upstream, or the data hub at its usual place]
     #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
     resources: Vec<ResourceSource>,

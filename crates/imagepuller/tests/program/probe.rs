@@ -127,7 +127,7 @@ fn what_cannot_be_tried_is_said() {
     assert_says(&probe(scratch, &rest, &["closed.corp/a:1"]), 69, &[": fails: ", "is forbidden"]);
     // What only a guest may see.
     let reference = "[registries.\"r.corp\"]\ncredentials-uri = \"kbs:///default/a/b\"\n";
-    let words = ["a guest has to fetch", "kbs:///default/a/b", "there is no source to ask"];
+    let words = ["a guest has to fetch", "kbs:///default/a/b", "there is no CDH to ask"];
     assert_says(&probe(scratch, reference, &[]), 69, &words);
     let words = ["the node says: no disk"];
     assert_says(&probe(scratch, "node-error = \"no disk\"\n", &[]), 65, &words);

@@ -8,7 +8,45 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::support::{PASSWORD, Puller, Site, USER, entry};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use confidential_fixtures::{DataHub, Vault};
+use serde_json::json;
 use vm_harness::{REFRESH_TOKEN, TokenServer};
+
+/// An owner's `cdh.toml` says which broker the CDH asks, and how busy it is. The guest asks the CDH
+/// behind it, and an error names it where it is not there.
+#[test]
+fn privileged_what_a_cdh_toml_refers_to_is_asked_of_the_cdh() {
+    vm_harness::needs_root!();
+    let site = Site::start();
+    let path = |name: &str| site.scratch.path().join(name);
+    let limit = "max_concurrent_layer_downloads_per_image";
+    let text = format!(
+        "[kbc]\nname = \"cc_kbc\"\nurl = \"https://kbs.corp\"\nkbs_cert = \"any\"\n[image]\n\
+        authenticated_registry_credentials_uri = \"kbs://kbs.corp/default/credential/test\"\n\
+        {limit} = 99\nextra_root_certificates = ['''\n{}''']\n",
+        site.authority.certificate()
+    );
+    fs::write(path("cdh.toml"), text).unwrap();
+    let (cdh, socket) = (path("cdh.toml").display().to_string(), path("upstream-cdh.sock"));
+    let upstream = format!("unix:{}", socket.display());
+    let more = ["--cdh", &cdh, "--upstream", &upstream, "--attempts", "1"];
+    let puller = Puller::start_with(&site.scratch, "", &more);
+    let asked = format!("cdh={upstream} cannot be asked: nobody listens there");
+    puller.refuse(&site.image(), 69, &["kbs:///default/credential/test", &asked]);
+
+    let host = format!("localhost:{}", site.registry.port());
+    let auth = STANDARD.encode(format!("{USER}:{PASSWORD}"));
+    let config = json!({"auths": {host: {"auth": auth}}}).to_string();
+    let vault = Vault::new().with("default/credential/test", config);
+    let _cdh = DataHub::start(&socket, vault).unwrap();
+    puller.pull(&site.image(), "bundle");
+    let log = puller.log();
+    for words in [limit, "has no effect, the limits of this puller hold", "which is ignored"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+}
 
 #[test]
 fn privileged_tokens_are_fetched_from_the_realm() {

@@ -240,7 +240,7 @@ impl World {
     /// The same, by any documents.
     pub fn pull_by(&self, documents: Documents, image: &str) -> (Vec<Visit>, String) {
         self.log.lock().unwrap().clear();
-        let source = format!("offline={}", self.folder.path().join("resources").display());
+        let source = format!("file={}", self.folder.path().join("resources").display());
         let options = Options {
             patience: Patience {
                 attempts: Some(1),

@@ -98,7 +98,7 @@ impl Place {
     pub fn pull_with(&self, image: &str, document: &str, vault: &Vault) -> Pulled {
         let resources = self.0.scratch.path().join("resources.json");
         fs::write(&resources, vault.offline_file()).unwrap();
-        let source = format!("offline={}", resources.display());
+        let source = format!("file={}", resources.display());
         self.pull(image, document, &["--resources", &source])
     }
 
