@@ -12,7 +12,7 @@ pub mod stage;
 
 use anyhow::{Context as _, Result};
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
-use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
+use confidential_fixtures::{DataHub, Kbs, Policy, Vault};
 use end_to_end::assert_tells;
 use fault_registry::Script;
 use serde_json::json;
@@ -79,53 +79,6 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let attested = kbs.requests().into_iter();
     let attested = attested.filter(|asked| asked.target == "/kbs/v0/attest");
     assert_eq!((attested.count(), kbs.given().len()), (1, 4));
-    Ok(())
-}
-
-#[test]
-fn privileged_sealed_secrets_are_as_good_as_references() -> Result<()> {
-    as_root!("privileged_sealed_secrets_are_as_good_as_references");
-    let stage = Stage::set()?;
-    let registry = stage.registry(Script::new())?;
-    let key = SealingKey::new("kbs:///default/signing/key")?;
-    let kek = [3; 32];
-    let configuration = json!({"auths": {name(&registry): {"auth": stage.auth()}}}).to_string();
-    let vault =
-        stage.vault(&registry).with("default/signing/key", key.public()).with("default/kek/1", kek);
-    let envelope = key.envelope("kbs:///default/kek/1", &kek, configuration.as_bytes())?;
-    let [_, ca_certs] = references();
-    let line = |key: &str, sealed: &str| format!("{key} = \"{sealed}\"");
-    for credentials in [
-        line("credentials-uri", &key.vault(CREDENTIALS)),
-        line("credentials-uri", &envelope),
-        line("password", &key.vault(CREDENTIALS)),
-        line("auth", &envelope),
-    ] {
-        let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage.attempt(&document, &vault, &registry)?;
-        assert_pulled(&outcome)?;
-        stage.assert_kept(&outcome, &[]);
-    }
-
-    // The host can neither change one nor point it elsewhere with a key of its own.
-    let stranger = SealingKey::new("kbs:///default/signing/key")?;
-    let sealed = key.vault(CREDENTIALS);
-    let (start, signature) = sealed.rsplit_once('.').unwrap();
-    let other = key.vault(OTHER);
-    let (_, other_signature) = other.rsplit_once('.').unwrap();
-    assert_ne!(signature, other_signature);
-    let before = registry.requests().len();
-    for forged in
-        [format!("{start}.{other_signature}"), stranger.vault(CREDENTIALS), stranger.vault(OTHER)]
-    {
-        let credentials = line("credentials-uri", &forged);
-        let document = entry("localhost", &[&credentials, &ca_certs]);
-        let outcome = stage.attempt(&document, &vault, &registry)?;
-        assert_tells(outcome.refusal()?, &[NOTHING]);
-        assert_tells(&outcome.reasons, &["signature"]);
-        stage.assert_kept(&outcome, &[]);
-    }
-    assert_eq!(registry.requests().len(), before, "the registry was asked");
     Ok(())
 }
 

@@ -9,9 +9,10 @@ use vm_harness::{Program, Scratch};
 
 const MAIN: &str = "config.toml";
 const DROP_IN: &str = "config.d/50-node.toml";
+const DOCUMENT: &str = "document.toml";
 
-/// A program and its arguments, what one file of the wrapper's settings says, and how the program
-/// ends: its exit code and words.
+/// A program and its arguments, what one file says, which is of the wrapper's settings or `FILE` of
+/// the arguments, and how the program ends: its exit code and words.
 type Row = (Program, &'static str, (&'static str, &'static str), (i32, &'static str));
 
 #[rustfmt::skip]
@@ -33,6 +34,14 @@ const ROWS: &[Row] = &[
     // Programs that `imagepuller hub` started.
     (Program::Imagepuller, "hub --settings /x", (MAIN, ""),
         (64, "unexpected argument '--settings'")),
+    // Sealed secrets as credentials, and another name of a source.
+    (Program::KataConfigdev, "check FILE",
+        (DOCUMENT, "[registries.r]\nusername = 'u'\npassword = 'sealed.YQ.YQ.YQ'\n"),
+        (65, "registries.r.password: begins with \"sealed.\"")),
+    (Program::KataConfigdev, "check FILE",
+        (DOCUMENT, "[decryption-keys]\nkeys = ['sealed.YQ.YQ.YQ']\n"), (65, "neither base64 of a key")),
+    (Program::KataConfigdev, "check --measured FILE",
+        (DOCUMENT, "[resources]\nsource = 'offline=/a'\n"), (65, "resources.source: a source is one of")),
 ];
 
 #[test]
@@ -43,12 +52,14 @@ fn what_was_deleted_is_refused_by_name() -> Result<()> {
         fs::create_dir(scratch.path().join("config.d"))?;
         let file = scratch.path().join(file);
         let before = fs::read_to_string(&file).unwrap_or_default();
-        fs::write(file, before + text)?;
+        fs::write(&file, before + text)?;
+        let path = file.display().to_string();
+        let arguments: Vec<_> = arguments.split_whitespace().collect();
         let output = bound_command(program.path()?)
-            .args(arguments.split_whitespace())
+            .args(arguments.iter().map(|word| if *word == "FILE" { &path } else { *word }))
             .env("KATA_CONFIGDEV_CONFIG", main)
             .output()
-            .with_context(|| (*arguments).to_owned())?;
+            .with_context(|| arguments.join(" "))?;
         let words = String::from_utf8(output.stderr)?;
         assert_tells(&words, &[says]);
         assert_eq!(output.status.code(), Some(*code), "{words}");

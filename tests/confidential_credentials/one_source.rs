@@ -2,14 +2,14 @@
 
 use anyhow::Result;
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
-use confidential_fixtures::{Kbs, Policy, SealingKey};
+use confidential_fixtures::{Kbs, Policy};
 use end_to_end::{HostPull, assert_tells};
 use fault_registry::{Login, Script};
 use vm_harness::archive::Tar;
 use vm_harness::is_root;
 use vm_harness::layout::{Compression, of_archives};
 
-use super::stage::{CREDENTIALS, Stage, USER, assert_pulled, entry, name, references};
+use super::stage::{Stage, USER, assert_pulled, entry, name, references};
 
 /// Who blocked the first broker for the credentials alone once had the second one's sent to a
 /// registry that the first one's roots vouch for.
@@ -27,27 +27,22 @@ fn privileged_the_host_blocks_one_broker_for_one_resource() -> Result<()> {
     let image = encrypt(scratch, "locked", &plain.path, &[&key], Which::All)?;
     let rewrap = Rewrap::new("kbs:///default/kek/1")?;
     let packets = rewrap.apply(scratch, "packets", &image, &key)?;
-    let sealing = SealingKey::new("kbs:///default/signing/key")?;
-    let [by_reference, ca_certs] = references();
-    let sealed = format!("credentials-uri = \"{}\"", sealing.vault(CREDENTIALS));
+    let [credentials, ca_certs] = references();
     // (what the first broker does not give; whether that is what is asked for first)
-    for (blocked, is_first, credentials, image) in [
-        ("default/ca/registry", true, &by_reference, &image),
-        ("default/credential/registry", false, &by_reference, &image),
-        ("default/signing/key", false, &sealed, &image),
-        ("default/credential/registry", false, &sealed, &image),
-        ("default/key/a", false, &by_reference, &image),
-        ("default/kek/1", false, &by_reference, &packets),
+    for (blocked, is_first, image) in [
+        ("default/ca/registry", true, &image),
+        ("default/credential/registry", false, &image),
+        ("default/key/a", false, &image),
+        ("default/kek/1", false, &packets),
     ] {
         let login = Login::basic(USER, &stage.password);
         let registry = stage.serve_layout(&image.path, Script::new().login(login))?;
         let vault = stage
             .vault(&registry)
-            .with("default/signing/key", sealing.public())
             .with("default/key/a", key.pem()?)
             .with("default/kek/1", rewrap.key);
         let refused = Policy { refused: vec![blocked.to_owned()], ..Policy::default() };
-        let document = entry("localhost", &[credentials, &ca_certs])
+        let document = entry("localhost", &[&credentials, &ca_certs])
             + "[decryption-keys]\nkeys = [\"kbs:///default/key/a\"]\n";
         for is_allowed in [false, true] {
             let first = Kbs::start(vault.clone(), refused.clone(), None)?;

@@ -1,4 +1,4 @@
-//! Tests only: encrypted images, sealed secrets, and the services that give a guest their keys.
+//! Tests only: encrypted images, and the services that give a guest their keys.
 //!
 //! The servers speak the documented protocols as well-behaved ones do, by code of their own: the
 //! key broker's cryptography is RustCrypto's, the data hub's framing is written by hand. They
@@ -10,7 +10,6 @@
 //! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`AttestationAgent`]: the event log, over ttrpc.
-//! - [`SealingKey`]: sealed secrets.
 //! - [`recorded`]: what the real programs wrote and answered.
 //! - [`encrypted`]: images encrypted by `skopeo`, and what an attacker makes of them.
 //! - [`signed`]: signatures of images.
@@ -24,7 +23,6 @@ mod key_provider;
 mod peer;
 mod proofs;
 mod recorded;
-mod sealed;
 pub mod signed;
 mod vault;
 
@@ -36,7 +34,6 @@ pub use data_hub::DataHub;
 pub use kbs::{Kbs, Policy};
 pub use proofs::Proofs;
 pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call, recorded_path};
-pub use sealed::SealingKey;
 pub use vault::Vault;
 
 use std::fs::File;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use test_http::{Answer, End, Incoming, Request};
 
-/// The text of a recorded file: `sealed/vault-1.txt`.
+/// The text of a recorded file: `tokens/p521.json`.
 ///
 /// # Errors
 ///

@@ -8,7 +8,7 @@
 //!
 //! - a value that is a private key in PEM, DER or as JWK is that key; where the secret has a value
 //!   of the same name with `.password` behind it, that is its password, less the line end;
-//! - a value of base64 is the list, in which a resource URI or a sealed secret may stand for a key.
+//! - a value of base64 is the list, in which a resource URI may stand for a key.
 //!   A password in it is base64, as ocicrypt has it, or stands there as it is, as the proposal has
 //!   it: whichever opens the key.
 //!

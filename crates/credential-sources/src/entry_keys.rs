@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{Document, SecretReference};
+use puller_config::Document;
+use puller_config::credential_rule::looks_sealed;
 use zeroize::Zeroizing;
 
 use crate::Offered;
@@ -40,13 +41,12 @@ impl Offered {
 }
 
 /// Whether a pair is written as `auth`: the document refuses an empty `username` or `password`, and
-/// reads a `password` that begins with `sealed.` as a sealed secret, which somebody else's password
-/// is not.
+/// a `password` that begins with `sealed.`.
 ///
 /// A colon in a user name would end it there. Under its own key the document refuses it.
 fn needs_auth(username: &str, password: &str) -> bool {
     let is_half = username.is_empty() || password.is_empty();
-    (is_half || SecretReference::looks_sealed(password)) && !username.contains(':')
+    (is_half || looks_sealed(password)) && !username.contains(':')
 }
 
 /// The `auth` of docker's files. The buffers never move: no copy of a secret is left behind.
@@ -129,8 +129,7 @@ mod tests {
         Offered::Password { username: username.into(), password: Secret::from(password.to_owned()) }
     }
 
-    /// The fuzzer found that a password which begins with `sealed.` was left out of the document,
-    /// which takes it for a broken sealed secret.
+    /// The fuzzer found that a password which begins with `sealed.` was left out of the document.
     #[test]
     fn every_password_is_written_so_that_the_document_reads_it_back() {
         for (username, secret, expected) in [

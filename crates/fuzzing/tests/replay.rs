@@ -53,7 +53,6 @@ replay! {
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";
     jwe: "../../jose/fuzz/fuzz_targets/jwe.rs";
-    jws: "../../jose/fuzz/fuzz_targets/jws.rs";
     private_key: "../../jose/fuzz/fuzz_targets/private_key.rs";
     journal: "../../kata-configdev/fuzz/fuzz_targets/journal.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
@@ -62,7 +61,6 @@ replay! {
     hub_answer: "../../kbs-client/fuzz/fuzz_targets/hub_answer.rs";
     kbs_answer: "../../kbs-client/fuzz/fuzz_targets/kbs_answer.rs";
     offline: "../../kbs-client/fuzz/fuzz_targets/offline.rs";
-    sealed: "../../kbs-client/fuzz/fuzz_targets/sealed.rs";
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";
     request: "../../memory-disk/fuzz/fuzz_targets/request.rs";

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::algorithm::{Curve, KeyAlgorithm};
 
-pub(crate) use jwk::{curve_of, public_point};
+pub(crate) use jwk::public_point;
 
 /// The longest key, in bytes: many times as long as RSA with 8192 bits in any form. Raising it
 /// breaks nothing.

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jose::{JweError, JwsError, KeyError};
-use puller_config::{InvalidResourceUri, ResourceUri};
+use jose::{JweError, KeyError};
+use puller_config::ResourceUri;
 use thiserror::Error;
 
 use crate::broker::refusal::Refusal;
@@ -40,9 +40,6 @@ pub enum Error {
         /// What each hub said, in the order in which they were asked.
         failures: Vec<Failure>,
     },
-    /// A sealed secret that stays closed.
-    #[error("open a sealed secret: {0}")]
-    Sealed(#[from] SealedError),
     /// A source that cannot be asked at all.
     #[error("use {source_name} as a source of resources: {reason}")]
     Source {
@@ -60,7 +57,6 @@ impl Error {
             Self::Unavailable { failures, .. } | Self::Wrapped { failures } => {
                 failures.iter().any(|failure| failure.fault.is_about_resource())
             }
-            Self::Sealed(error) => error.is_about_resource(),
             Self::NotConfigured { .. } | Self::Source { .. } => false,
         }
     }
@@ -78,9 +74,6 @@ impl Error {
             }
             Self::Wrapped { failures } => {
                 format!("have a layer's key unwrapped: {}", whole(failures))
-            }
-            Self::Sealed(SealedError::Key(error) | SealedError::Target(error)) => {
-                format!("open a sealed secret: {}", error.inside())
             }
             error => error.to_string(),
         }
@@ -256,102 +249,6 @@ impl Fault {
         match self {
             Self::Refused(refusal) => refusal,
             fault => fault,
-        }
-    }
-}
-
-/// Why a sealed secret stays closed. No text repeats a part of it.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum SealedError {
-    /// It is not `sealed.` with three parts.
-    #[error(
-        "it is not \"sealed.\" with three parts behind it (header, payload and signature); forms \
-        without a real signature are not taken"
-    )]
-    Form,
-    /// It is no JWS that this program reads.
-    #[error("read its signed form: {0}")]
-    Jws(#[source] JwsError),
-    /// It does not say by which key it is signed.
-    #[error(
-        "its header has no \"kid\"; sign it with \"kid\" set to the kbs:/// URI of the public key"
-    )]
-    NoKid,
-    /// It names a key that is no resource.
-    #[error(
-        "its \"kid\" is not the URI of a resource: {0}; file names are not taken, put the public \
-        key into the broker"
-    )]
-    Kid(#[source] InvalidResourceUri),
-    /// It names a key that a plugin of the broker makes up.
-    #[error(
-        "its \"kid\" names a plugin of the broker; a key that verifies is a resource, \
-        kbs:///repository/type/tag"
-    )]
-    KidPlugin,
-    /// The key that verifies it could not be had.
-    #[error("get the key that verifies it: {0}")]
-    Key(#[source] Box<Error>),
-    /// What its `kid` names is no public key.
-    #[error("read the key that verifies it, {uri}: {reason}")]
-    NotAKey {
-        /// Where the key should be.
-        uri: ResourceUri,
-        /// What is wrong with it.
-        #[source]
-        reason: JwsError,
-    },
-    /// The signature is not by that key.
-    #[error("check its signature with {uri}: {reason}")]
-    Signature {
-        /// The key that was tried.
-        uri: ResourceUri,
-        /// What is wrong.
-        #[source]
-        reason: JwsError,
-    },
-    /// What is signed says nothing that this program understands.
-    #[error("its payload {0}")]
-    Payload(&'static str),
-    /// What is signed names no resource.
-    #[error("\"{member}\" of its payload is not the URI of a resource: {reason}")]
-    Uri {
-        /// The member.
-        member: &'static str,
-        /// What is wrong with it.
-        #[source]
-        reason: InvalidResourceUri,
-    },
-    /// The resource that it points to could not be had.
-    #[error("get what it points to: {0}")]
-    Target(#[source] Box<Error>),
-    /// The key that encrypts it is none.
-    #[error("{uri} is no key of 32 bytes, which \"A256GCM\" needs")]
-    KeyLength {
-        /// Where the key should be.
-        uri: ResourceUri,
-    },
-    /// Something in it is not what the key encrypted.
-    #[error("\"{member}\" of its payload was not encrypted with the key that belongs to it")]
-    Decrypt {
-        /// The member.
-        member: &'static str,
-    },
-}
-
-impl SealedError {
-    /// Whether it tells anything of a resource. What stands in the document, the host knows.
-    fn is_about_resource(&self) -> bool {
-        match self {
-            Self::Key(error) | Self::Target(error) => error.is_about_resource(),
-            Self::NotAKey { .. }
-            | Self::Signature { .. }
-            | Self::Payload(_)
-            | Self::Uri { .. }
-            | Self::KeyLength { .. }
-            | Self::Decrypt { .. } => true,
-            Self::Form | Self::Jws(_) | Self::NoKid | Self::Kid(_) | Self::KidPlugin => false,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A document or an image names a secret, and this crate gets it without the host being able to
 //! read it: from the confidential data hub, which runs in the guest, from a key
 //! broker (KBS), to which the guest proves what it is, or from files that were put into the guest.
-//! Sealed secrets are verified and opened. Each answer is bounded in time and bytes, and trusted
+//! Each answer is bounded in time and bytes, and trusted
 //! for nothing but its content; errors say which source failed and why, and repeat neither secrets
 //! nor foreign texts.
 //!
@@ -13,7 +13,7 @@
 //! nothing is read from the environment, and no proxy is used. Memory that held a secret is zeroed.
 //!
 //! Begin at [`Sources::new`], once, and for each pull at [`Client::new`]; then
-//! [`Client::resource`] or [`Client::reference`].
+//! [`Client::resource`].
 //!
 //! - `client`: the sources in their order, and the one that a pull keeps to. `source`: what they
 //!   have in common.
@@ -21,7 +21,6 @@
 //! - [`AttestationAgent`]: what speaks for the TEE. `call`: one call over ttrpc.
 //! - `attester`: how a guest proves to a broker what it is.
 //! - `unwrap`: keys that the hub unwraps.
-//! - `reference`: what a reference stands for. `sealed`: the form of sealed secrets.
 //! - `http`, `buffer`: requests with limits, bytes that are zeroed. `clock`: what time it is there.
 //! - `error`: [`Error`], and [`Fault`], why one source did not answer.
 
@@ -37,15 +36,13 @@ mod files;
 mod http;
 mod hub;
 mod limits;
-mod reference;
-mod sealed;
 mod source;
 mod unwrap;
 
 pub use attestation_agent::{AttestationAgent, Extended};
 pub use client::{Client, Origin, Sources};
 pub use clock::broker_time;
-pub use error::{Error, Failure, Fault, Others, SealedError};
+pub use error::{Error, Failure, Fault, Others};
 pub use limits::{Limits, MAX_RESOURCE_BYTES};
 
 /// The readers of foreign bytes, for the fuzz targets only.
@@ -55,6 +52,5 @@ pub mod fuzz {
     pub use crate::broker::message::{error_kind, token_of};
     pub use crate::files::find;
     pub use crate::hub::read as hub_answer;
-    pub use crate::sealed::payload::Payload;
     pub use crate::unwrap::options;
 }

@@ -11,7 +11,7 @@ pub const MAX_RESOURCE_BYTES: usize = 1 << 20;
 pub struct Limits {
     /// One request with its whole answer.
     pub request: Duration,
-    /// All that one secret needs: each source, and for a sealed one several resources.
+    /// All that one secret needs: each source.
     pub whole: Duration,
 }
 

@@ -8,7 +8,6 @@ mod broker;
 mod hub;
 mod limits;
 mod recorded;
-mod sealed;
 mod sources;
 mod support;
 mod unwrap;

@@ -4,8 +4,8 @@
 
 use crate::support;
 
-use confidential_fixtures::{DataHub, Kbs, Policy, SealingKey, Vault};
-use puller_config::{ResourceSource, ResourceUri, Resources, Roots, SecretReference};
+use confidential_fixtures::{DataHub, Kbs, Policy, Vault};
+use puller_config::{ResourceSource, ResourceUri, Resources, Roots};
 use support::{PATIENT, ask, assert_clean, client, new_client, resources, run, shown, uri, wait};
 use test_http::pki::Authority;
 
@@ -301,22 +301,4 @@ fn all_secrets_of_a_pull_come_from_one_source() {
     drop(hub);
     let error = run(client.resource(&other)).unwrap_err();
     assert!(error.contains("[resources.from] of the measured document has no other"), "{error}");
-}
-
-#[test]
-fn sealed_secrets_are_opened() {
-    let key = SealingKey::new("kbs:///owner/key/sealing").unwrap();
-    let vault = vault().with("owner/key/sealing", key.public()).with("owner/key/envelope", [5; 32]);
-    let (_kbs, source) = {
-        let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
-        let source = format!("kbs={}", kbs.base());
-        (kbs, source)
-    };
-    let client = client(&[&source], PATIENT);
-    let envelope = key.envelope("kbs:///owner/key/envelope", &[5; 32], SECRET.as_bytes()).unwrap();
-    for text in [key.vault("kbs:///repo/type/tag"), envelope, "kbs:///repo/type/tag".to_owned()] {
-        let reference = SecretReference::parse(&text).unwrap();
-        let secret = run(client.reference(&reference)).unwrap();
-        assert_eq!(secret, SECRET.as_bytes());
-    }
 }

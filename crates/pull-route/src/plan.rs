@@ -21,7 +21,7 @@
 mod filling;
 pub(crate) mod making;
 
-use puller_config::{RegistryHost, SecretReference};
+use puller_config::{RegistryHost, ResourceUri};
 use url::Url;
 
 use crate::account::Account;
@@ -63,12 +63,12 @@ pub struct Route {
 
 impl Plan {
     /// The reference to the docker configuration that has to be fetched.
-    pub fn credentials_uri(&self) -> Option<&SecretReference> {
+    pub fn credentials_uri(&self) -> Option<&ResourceUri> {
         self.authority.credentials_entry().credentials_uri.as_ref()
     }
 
     /// The reference to the roots that have to be fetched.
-    pub fn ca_certs_uri(&self) -> Option<&SecretReference> {
+    pub fn ca_certs_uri(&self) -> Option<&ResourceUri> {
         self.authority.registry.ca_certs_uri.as_ref()
     }
 

@@ -2,19 +2,18 @@
 
 use zeroize::Zeroizing;
 
-use crate::credential_rule::{check_password, check_text, check_token, check_username};
+use crate::credential_rule::{
+    check_password, check_text, check_token, check_username, looks_sealed,
+};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Section};
-use crate::{Credentials, Effect, Rule, Secret, SecretReference, standard_base64};
+use crate::{Credentials, Effect, ResourceUri, Rule, Secret, standard_base64};
 
 /// A key that is present; its value is `None` if it broke a rule, which has been reported.
 type Text = Field<Option<Zeroizing<String>>>;
 
 /// The same for a key that refers to a secret.
-type Reference = Field<Option<SecretReference>>;
-
-/// The keys whose value may be a sealed secret.
-const SEALABLE: [&str; 4] = ["password", "auth", "identitytoken", "registrytoken"];
+type Reference = Field<Option<ResourceUri>>;
 
 /// The keys that are present.
 #[derive(Debug)]
@@ -26,15 +25,13 @@ pub(crate) struct CredentialKeys {
     registry_token: Option<Text>,
     /// `credentials-uri`.
     reference: Option<Reference>,
-    /// Sealed secrets in the place of a credential, in the order of [`SEALABLE`].
-    sealed: Vec<Reference>,
 }
 
 /// Who the puller is.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     pub(crate) credentials: Credentials,
-    pub(crate) reference: Option<SecretReference>,
+    pub(crate) reference: Option<ResourceUri>,
     /// The keys that hold a credential itself, the secret ones first.
     pub(crate) literal_places: Vec<Place>,
 }
@@ -57,14 +54,17 @@ impl CredentialKeys {
         let username = section
             .take_string("username", findings)
             .map(|text| checked(text, check_username, findings));
-        let mut sealed = Vec::new();
-        let [password, auth, identity_token, registry_token] = SEALABLE.map(|key| {
+        let keys = ["password", "auth", "identitytoken", "registrytoken"];
+        let [password, auth, identity_token, registry_token] = keys.map(|key| {
             let text = section.take_string(key, findings)?;
-            let text = unless_sealed(text, &mut sealed, origin, findings)?;
             let check = match key {
                 "password" => check_password,
                 "registrytoken" => check_token,
                 _ => check_text,
+            };
+            let check = |value: &str| match looks_sealed(value) {
+                true => Err(Rule::Sealed),
+                false => check(value),
             };
             Some(checked(text, check, findings))
         });
@@ -75,7 +75,6 @@ impl CredentialKeys {
             identity_token,
             registry_token,
             reference,
-            sealed,
         }
     }
 
@@ -83,29 +82,17 @@ impl CredentialKeys {
     pub(crate) fn into_identity(mut self, findings: &mut Findings) -> Identity {
         let literal_places = self.literal_places();
         let reference = self.reference.take();
-        let mut sealed = std::mem::take(&mut self.sealed);
-        let problem = match (&reference, &*sealed) {
-            (Some(Field { place, .. }), sealed) => (!literal_places.is_empty()
-                || !sealed.is_empty())
-            .then_some((place, Rule::ReferenceBesideCredentials)),
-            (None, [Field { place, .. }, more @ ..]) => (!literal_places.is_empty()
-                || !more.is_empty())
-            .then_some((place, Rule::SealedNotAlone)),
-            (None, []) => {
-                return Identity {
-                    credentials: self.into_credentials(findings),
-                    reference: None,
-                    literal_places,
-                };
-            }
+        let Some(Field { place, value }) = reference else {
+            return Identity {
+                credentials: self.into_credentials(findings),
+                reference: None,
+                literal_places,
+            };
         };
-        if let Some((place, rule)) = problem {
-            findings.problem(place, rule);
+        if !literal_places.is_empty() {
+            findings.problem(&place, Rule::ReferenceBesideCredentials);
         }
-        Identity {
-            reference: reference.or_else(|| sealed.pop()).and_then(|field| field.value),
-            ..Identity::default()
-        }
+        Identity { reference: value, ..Identity::default() }
     }
 
     /// Where the keys are that hold a credential itself, the secret ones first.
@@ -250,33 +237,15 @@ pub(crate) fn take_reference(
 fn referred(text: Text, origin: Origin, findings: &mut Findings) -> Reference {
     let Field { place, value } = text;
     let value = value.and_then(|value| {
-        let reference = SecretReference::parse_from(origin, &value)
+        let reference = ResourceUri::parse_from(origin, &value)
             .map_err(|rule| findings.problem(&place, rule))
             .ok()?;
-        if SecretReference::names_host(&value) {
+        if ResourceUri::names_host(&value) {
             findings.warning(&place, Effect::HostOfBroker);
         }
         Some(reference)
     });
     Field { place, value }
-}
-
-/// Keeps a sealed secret apart. It opens to a whole docker configuration: were it a bare password,
-/// it would go to whichever registry the entry is written for, and the entry's name is the host's
-/// word.
-fn unless_sealed(
-    text: Text,
-    sealed: &mut Vec<Reference>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> Option<Text> {
-    match &text.value {
-        Some(value) if SecretReference::looks_sealed(value) => {
-            sealed.push(referred(text, origin, findings));
-            None
-        }
-        _ => Some(text),
-    }
 }
 
 fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {

@@ -11,7 +11,7 @@ use crate::limits::{
 use crate::problem::{Findings, Origin, Place};
 use crate::secret::REDACTED;
 use crate::section::{Field, Section};
-use crate::{Effect, RegistryHost, RegistryName, Rule, SecretReference, standard_base64};
+use crate::{Effect, RegistryHost, RegistryName, ResourceUri, Rule, standard_base64};
 
 /// The key of the table.
 pub(crate) const KEYS: &str = "keys";
@@ -66,13 +66,13 @@ pub enum DecryptionKey {
         password: Option<Zeroizing<Vec<u8>>>,
     },
     /// The guest gets it elsewhere.
-    Reference(SecretReference),
+    Reference(ResourceUri),
 }
 
 impl DecryptionKey {
-    /// Reads `base64(key)`, `base64(key):base64(password)`, the URI of a resource or a sealed
-    /// secret, as in the measured document: the host's may not have those that [name a
-    /// plugin](SecretReference::names_plugin).
+    /// Reads `base64(key)`, `base64(key):base64(password)` or the URI of a resource, as in the
+    /// measured document: the host's may not have those that [name a
+    /// plugin](ResourceUri::names_plugin).
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl DecryptionKey {
         if item.is_empty() {
             return Err(Rule::EmptyDecryptionKey);
         }
-        if item.contains("://") || SecretReference::looks_sealed(item) {
-            let reference = SecretReference::parse_from(origin, item)?;
+        if item.contains("://") {
+            let reference = ResourceUri::parse_from(origin, item)?;
             return Ok(Self::Reference(reference));
         }
         let (key, password) = match item.split_once(':') {
@@ -181,7 +181,7 @@ fn read_list(
         if origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {
             findings.warning(&place, Effect::Published);
         }
-        if matches!(key, DecryptionKey::Reference(_)) && SecretReference::names_host(&value) {
+        if matches!(key, DecryptionKey::Reference(_)) && ResourceUri::names_host(&value) {
             findings.warning(&place, Effect::HostOfBroker);
         }
         Some(key)

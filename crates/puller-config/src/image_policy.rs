@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::limits::{MAX_ALLOW_TAGS, MAX_REFUSED};
 use crate::problem::{Findings, Origin, Place, Problems};
 use crate::section::{Field, Section};
-use crate::{Moment, Rule, SecretReference};
+use crate::{Moment, ResourceUri, Rule};
 
 /// The table.
 pub(crate) const KEY: &str = "image-policy";
@@ -52,7 +52,7 @@ pub enum PolicySource {
     /// A key of the initdata's `[data]`: one plain file name, of a file beside the document.
     File(String),
     /// Where the guest gets it.
-    Uri(SecretReference),
+    Uri(ResourceUri),
 }
 
 /// Whose habits a policy follows.
@@ -189,7 +189,7 @@ fn parse_source(key: &str, mut value: Zeroizing<String>) -> Result<PolicySource,
             Ok(name) => Ok(PolicySource::File(name.as_str().to_owned())),
             Err(fault) => Err(Rule::PolicyFile(fault.to_string())),
         },
-        _ => SecretReference::parse_from(Origin::Measured, &value).map(PolicySource::Uri),
+        _ => ResourceUri::parse_from(Origin::Measured, &value).map(PolicySource::Uri),
     }
 }
 
@@ -223,7 +223,7 @@ struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     file: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    uri: Option<&'a SecretReference>,
+    uri: Option<&'a ResourceUri>,
     dialect: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     allow_tags: &'a [String],

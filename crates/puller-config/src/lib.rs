@@ -17,8 +17,7 @@
 //! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
 //!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of, and [`credential_rule`]:
 //!   what a user name, a password and a token may be;
-//! - `secret_reference`, `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets
-//!   by reference, where the guest asks for them, and the keys of encrypted images;
+//! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
@@ -86,7 +85,6 @@ mod root_dates;
 mod roots;
 mod rule;
 mod secret;
-mod secret_reference;
 mod section;
 mod since;
 mod standard_base64;
@@ -108,7 +106,7 @@ pub use limits::{
     MAX_MIRRORS, MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS,
     MAX_REFUSED, MAX_REGISTRIES, MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS,
     MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM,
-    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_SEALED_BYTES, MAX_STALL_SECS, MAX_VARIABLES,
+    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_STALL_SECS, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
@@ -129,6 +127,5 @@ pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;
 pub use rule::Rule;
 pub use secret::Secret;
-pub use secret_reference::{InvalidSecretReference, SecretReference};
 pub use since::{GuestVersion, NewerKey};
 pub use standard_base64::decode as decode_base64;

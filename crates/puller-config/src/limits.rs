@@ -110,6 +110,3 @@ pub const MAX_ALLOW_TAGS: usize = 256;
 
 /// The most digests that do not run: versions of images in which a hole was found.
 pub const MAX_REFUSED: usize = 4096;
-
-/// The longest sealed secret. Part of the format.
-pub const MAX_SEALED_BYTES: usize = 64 << 10;

@@ -80,7 +80,6 @@ mod tests {
         ("username", TEXTS, "password='a'", Hide),
         ("username", TEXTS, "identitytoken='a'", Hide),
         ("password", TEXTS, "username='a'", Hide),
-        ("password", ["'sealed.YQ.YQ.YQ'", "'sealed.YWE.YWE.YWE'"], "", Hide),
         // The second one has an empty password, the third in the next row an empty user name.
         ("auth", ["'cm9ib3Q6aHVudGVyMg=='", "'cm9ib3Q6'"], "", Hide),
         ("auth", ["'cm9ib3Q6aHVudGVyMg=='", "'OmE='"], "identitytoken='a'", Hide),
@@ -140,7 +139,6 @@ mod tests {
     ];
     const KEYS: &[Row] = &[
         ("keys", ["['YQ']", "['aHVudGVyMg==:YQ==']"], "", Hide),
-        ("keys", ["['sealed.YQ.YQ.YQ']", "['sealed.YWE.YWE.YWE']"], "", Hide),
         ("keys", ["['YQ']", "['YQ','YQ']"], "", Show),
         ("keys", ["['kbs:///a/b/c']", "['kbs:///a/b/d']"], "", Show),
     ];

@@ -13,7 +13,7 @@ use crate::secret::REDACTED;
 use crate::{
     AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
     ImagePolicy, Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName,
-    ResourceSource, Resources, Rewrite, Secret, SecretReference,
+    ResourceSource, ResourceUri, Resources, Rewrite, Secret,
 };
 
 /// Who is shown a document.
@@ -123,7 +123,7 @@ struct ShownRegistry<'a> {
     #[serde(flatten)]
     account: ShownAccount<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    credentials_uri: Option<&'a SecretReference>,
+    credentials_uri: Option<&'a ResourceUri>,
     #[serde(skip_serializing_if = "Option::is_none")]
     credentials_optional: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ struct ShownRegistry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ca_certs: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ca_certs_uri: Option<&'a SecretReference>,
+    ca_certs_uri: Option<&'a ResourceUri>,
     #[serde(skip_serializing_if = "Option::is_none")]
     web_roots: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]

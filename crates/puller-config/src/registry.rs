@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::host_name::DOCKER_HUB;
 use crate::name::Pattern;
 use crate::{
-    ClientIdentity, Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, Roots, Rule,
-    SecretReference,
+    ClientIdentity, Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, ResourceUri,
+    Roots, Rule,
 };
 
 /// One entry of the document: how the registries that its name stands for are reached.
@@ -19,7 +19,7 @@ pub struct Registry {
     pub also: Vec<Credentials>,
     /// Where the puller gets a docker configuration that says who it is, from which only what is
     /// written there for the registry of the pull may be used.
-    pub credentials_uri: Option<SecretReference>,
+    pub credentials_uri: Option<ResourceUri>,
     /// Whether a registry that this docker configuration does not name is asked anonymously.
     /// Otherwise its pull fails.
     pub credentials_optional: bool,
@@ -29,7 +29,7 @@ pub struct Registry {
     /// `ca_certs_uri`.
     pub ca_certs: Option<Roots>,
     /// Where the puller gets the only roots to trust; never beside `ca_certs`.
-    pub ca_certs_uri: Option<SecretReference>,
+    pub ca_certs_uri: Option<ResourceUri>,
     /// Whether these roots count outside of their dates too.
     pub ignores_ca_dates: bool,
     /// Who the puller is to TLS, at the registry's own host and where that is verified.

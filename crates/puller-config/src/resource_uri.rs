@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::RegistryHost;
 use crate::limits::MAX_RESOURCE_URI_BYTES;
+use crate::problem::Origin;
+use crate::{RegistryHost, Rule};
 
 /// The plugin of the broker that is meant when a URI names none.
-pub(crate) const RESOURCE_PLUGIN: &str = "resource";
+const RESOURCE_PLUGIN: &str = "resource";
 
 /// What the `resource` plugin names: repository, type and tag.
 const RESOURCE_SEGMENTS: usize = 3;
@@ -155,6 +157,27 @@ impl ResourceUri {
         Ok(uri)
     }
 
+    /// Reads what a document refers to. Another plugin than `resource` may make something up, on
+    /// parameters of whoever names it, or do something: what is asked of it is the owner's to say.
+    pub(crate) fn parse_from(origin: Origin, text: &str) -> Result<Self, Rule> {
+        let uri = Self::parse(text)?;
+        if origin == Origin::Host && uri.names_plugin() {
+            return Err(Rule::PluginOfHost);
+        }
+        Ok(uri)
+    }
+
+    /// Whether it names another plugin of the broker than `resource`, which only the measured
+    /// document may ([`Rule::PluginOfHost`]).
+    pub fn names_plugin(&self) -> bool {
+        !self.is_resource()
+    }
+
+    /// Whether the text of a URI names a host, which decides nothing.
+    pub(crate) fn names_host(text: &str) -> bool {
+        text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'))
+    }
+
     /// The plugin of the broker that is asked, `resource` where the URI names none.
     pub fn plugin(&self) -> &str {
         &self.plugin
@@ -206,6 +229,12 @@ impl ResourceUri {
             };
         }
         InvalidResourceUri::SegmentCount { found }
+    }
+}
+
+impl Serialize for ResourceUri {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::limits::{MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM};
 use crate::problem::{Findings, Place};
 use crate::resource_source::{parse_path, parse_socket};
 use crate::section::{Field, Section};
-use crate::{Effect, InvalidSecretReference, ResourceSource, ResourceUri, Roots, Rule};
+use crate::{Effect, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
 pub(crate) const KEYS: [&str; 8] = [
@@ -176,7 +176,7 @@ fn read_from(
         };
         match ResourceUri::parse(&format!("kbs:///{name}")) {
             Ok(uri) => from.extend(value.map(|source| (uri, source))),
-            Err(rule) => findings.problem(&place, InvalidSecretReference::from(rule)),
+            Err(rule) => findings.problem(&place, rule),
         }
     }
     from

@@ -10,7 +10,7 @@ use crate::limits::{
     MAX_REPOSITORY_MIRRORS, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES,
     MAX_REWRITES, MAX_VARIABLES,
 };
-use crate::{InvalidName, InvalidResourceSource, InvalidSecretReference};
+use crate::{InvalidName, InvalidResourceSource, InvalidResourceUri};
 
 /// A rule of the document, worded for whoever broke it. No variant carries a value of the document,
 /// but that of a resource URI with two slashes shows the one with three.
@@ -216,9 +216,9 @@ pub enum Rule {
     /// Roots of a key broker without a certificate.
     #[error("has no PEM certificate, so that no key broker would be trusted")]
     NoCertificate,
-    /// A reference that is neither a resource URI nor a sealed secret.
+    /// A reference that is no resource URI.
     #[error(transparent)]
-    SecretReference(#[from] InvalidSecretReference),
+    ResourceUri(#[from] InvalidResourceUri),
     /// A plugin of the broker in a document of the host, which would say what the plugin makes up.
     #[error(
         "names a plugin of the key broker, which only the measured document may; the host's names \
@@ -228,12 +228,12 @@ pub enum Rule {
     /// `credentials-uri` and credentials in one entry.
     #[error("stands beside credentials in the same entry; write one or the other")]
     ReferenceBesideCredentials,
-    /// A sealed secret with a user name or another credential beside it.
+    /// A text that begins as a sealed secret does.
     #[error(
-        "a sealed secret holds a whole docker configuration, user name included: leave out the \
-        other credentials of the entry"
+        "begins with \"sealed.\", and sealed secrets are not read: name the resource in \
+        \"credentials-uri\"; a password that begins so goes into \"auth\""
     )]
-    SealedNotAlone,
+    Sealed,
     /// `ca-certs-uri` and `ca-certs` in one entry.
     #[error("stands beside \"ca-certs\"; write one or the other")]
     RootsTwice,
@@ -255,7 +255,7 @@ pub enum Rule {
     /// A key or password that is not base64.
     #[error(
         "neither base64 of a key, with a colon and base64 of its password if it has one, \
-        nor \"kbs:///repository/type/tag\", nor a sealed secret; a list has one key in each string"
+        nor \"kbs:///repository/type/tag\"; a list has one key in each string"
     )]
     DecryptionKeyNotBase64,
     /// A key longer than [`MAX_DECRYPTION_KEY_BYTES`].
@@ -395,15 +395,12 @@ pub enum Rule {
     #[error("has no credentials beside it: write the first account into the entry itself")]
     AlsoAlone,
     /// `also` beside a reference.
-    #[error(
-        "stands beside \"credentials-uri\" or a sealed secret: what is fetched is the only account \
-        of a pull"
-    )]
+    #[error("stands beside \"credentials-uri\": what is fetched is the only account of a pull")]
     AlsoBesideReference,
     /// A reference in `also`.
     #[error(
-        "a further account has no \"credentials-uri\" and no sealed secret: what is fetched is the \
-        only account of a pull"
+        "a further account has no \"credentials-uri\": what is fetched is the only account of a \
+        pull"
     )]
     ReferenceInAlso,
     /// An account without credentials.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{Checked, Credentials, DecryptionKey, Document, Problems, SecretReference};
+use puller_config::{Checked, Credentials, DecryptionKey, Document, Problems};
 use test_command::{hold_cases, side_by_side};
 
 #[test]
@@ -73,11 +73,6 @@ fn meaning(document: &Document) -> String {
                 }
             }
         }
-        for reference in [&entry.credentials_uri, &entry.ca_certs_uri].into_iter().flatten() {
-            if let SecretReference::Sealed(text) = reference {
-                say(format_args!("{}", text.expose()));
-            }
-        }
     }
     let keys = &document.decryption_keys;
     for key in keys.all.iter().chain(keys.of.values().flatten()) {
@@ -86,10 +81,7 @@ fn meaning(document: &Document) -> String {
                 let password = password.as_ref().map(|password| STANDARD.encode(password));
                 say(format_args!("key {} {password:?}", STANDARD.encode(key)));
             }
-            DecryptionKey::Reference(SecretReference::Sealed(text)) => {
-                say(format_args!("{}", text.expose()));
-            }
-            DecryptionKey::Reference(SecretReference::Resource(_)) => {}
+            DecryptionKey::Reference(_) => {}
         }
     }
     shown

@@ -130,7 +130,7 @@ fn fuzz_seeds_are_what_their_names_say() {
     let routes = checked(include_str!("../fuzz/seeds/document/routes.toml")).document;
     assert_eq!((routes.registries.len(), routes.decryption_keys.of.len()), (2, 1));
     let references = checked(include_str!("../fuzz/seeds/document/references.toml"));
-    assert_eq!(references.document.decryption_keys.all.len(), 4);
+    assert_eq!(references.document.decryption_keys.all.len(), 3);
     let measured = include_str!("../fuzz/seeds/document/measured.toml");
     let measured = Document::parse_measured(measured.as_bytes()).unwrap().document;
     assert_eq!(measured.decryption_keys.all.len(), 3);

@@ -8,14 +8,15 @@ use credential_sources::docker_config::Widening;
 use credential_sources::merge::merge;
 use credential_sources::secretgen::{SourceFile, import};
 use credential_sources::{Offer, Offered};
-use puller_config::{MAX_ALSO, MAX_CREDENTIAL_BYTES, SecretReference};
+use puller_config::credential_rule::looks_sealed;
+use puller_config::{MAX_ALSO, MAX_CREDENTIAL_BYTES};
 
 /// Whether a document has a way of writing an offer: not a token that looks like a sealed secret,
 /// nor a pair whose base64 is longer than a credential may be.
 fn is_writable(offer: &Offer) -> bool {
     match &offer.offered {
         Offered::IdentityToken(token) | Offered::RegistryToken(token) => {
-            !SecretReference::looks_sealed(token.expose())
+            !looks_sealed(token.expose())
         }
         Offered::Password { username, password } => {
             username.len() + password.expose().len() < MAX_CREDENTIAL_BYTES / 4 * 3

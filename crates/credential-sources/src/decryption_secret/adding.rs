@@ -5,7 +5,7 @@ use std::fmt;
 
 use puller_config::{
     Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES,
-    MAX_DOCUMENT_BYTES, RegistryName, SecretReference, Warning,
+    MAX_DOCUMENT_BYTES, RegistryName, Warning,
 };
 use zeroize::Zeroizing;
 
@@ -121,11 +121,9 @@ impl WithKeys {
 
 fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {
     use DecryptionKey::{Given, Reference};
-    use SecretReference::{Resource, Sealed};
     match (one, other) {
         (Given { key, password }, Given { key: k, password: p }) => key == k && password == p,
-        (Reference(Resource(one)), Reference(Resource(other))) => one == other,
-        (Reference(Sealed(one)), Reference(Sealed(other))) => one.expose() == other.expose(),
+        (Reference(one), Reference(other)) => one == other,
         _ => false,
     }
 }

@@ -91,11 +91,6 @@ fn file_is_a_key_or_a_list() {
                 "Note FILE: item 3: a reference, kbs:///a/b/c",
             ],
         ),
-        (
-            b"sealed.YQ.Yg.Yw\n",
-            vec!["sealed.YQ.Yg.Yw".to_owned()],
-            vec!["Note FILE: a reference, sealed.[redacted]"],
-        ),
     ] {
         let imported = file(text);
         assert_eq!(items(&imported), expected);

@@ -98,7 +98,7 @@ fn is_list(text: &str) -> bool {
 }
 
 fn is_reference(item: &str) -> bool {
-    item.starts_with("sealed.") || item.starts_with("kbs") && item.contains("://")
+    item.starts_with("kbs") && item.contains("://")
 }
 
 /// Whether base64 begins like that of PEM, DER or a JWK; that of no line of YAML does.

@@ -1,7 +1,6 @@
-//! A password that begins with `sealed.` and is no sealed secret.
+//! A password that begins with `sealed.`, which the document refuses as a `password`.
 //!
-//! The fuzzer found that a docker configuration with such a password was left out of the document,
-//! because the document reads a `password` with that prefix as a sealed secret.
+//! The fuzzer found that a docker configuration with such a password was left out of the document.
 
 use std::path::Path;
 

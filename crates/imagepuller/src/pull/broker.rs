@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use docker_config::DockerConfig;
 use kbs_client::{Client, Limits, Sources};
 use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, ResourceUri, Resources, Roots, SecretReference};
+use puller_config::{RegistryHost, ResourceUri, Resources, Roots};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -73,13 +73,13 @@ impl Broker {
 }
 
 impl Secrets<'_> {
-    /// Fetches what a document names.
+    /// Fetches what a document or an image names.
     pub async fn fetch(
         &self,
-        reference: &SecretReference,
+        reference: &ResourceUri,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let fetched = self.client(settings)?.0.reference(reference).await;
+        let fetched = self.client(settings)?.0.resource(reference).await;
         fetched.map_err(|error| self.failed(&reference.to_string(), error))
     }
 
@@ -88,7 +88,7 @@ impl Secrets<'_> {
     /// that it came from. `unfit` says why a text is of no use.
     pub async fn remembered(
         &self,
-        reference: &SecretReference,
+        reference: &ResourceUri,
         settings: &Settings,
         unfit: impl Fn(&[u8]) -> Option<String>,
     ) -> Result<Text, Error> {
@@ -111,16 +111,6 @@ impl Secrets<'_> {
             asked.memory.keep(reference, origin, text.clone());
         }
         Ok(text)
-    }
-
-    /// Fetches a resource of a key broker.
-    pub async fn resource(
-        &self,
-        uri: &ResourceUri,
-        settings: &Settings,
-    ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let fetched = self.client(settings)?.0.resource(uri).await;
-        fetched.map_err(|error| self.failed(&uri.to_string(), error))
     }
 
     /// Has a packet opened by a data hub; `name` is what errors call it.
@@ -156,7 +146,7 @@ impl Secrets<'_> {
         repository: &str,
     ) -> Result<Route, Error> {
         let plan = settings.plan(registry, repository)?;
-        let unread = |key: &str, reference: &SecretReference, rule: &str| {
+        let unread = |key: &str, reference: &ResourceUri, rule: &str| {
             let entry = match key {
                 "credentials-uri" => plan.authority().credentials_name().to_string(),
                 _ => plan.authority().to_string(),

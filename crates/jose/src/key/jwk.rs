@@ -37,7 +37,7 @@ pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError
 }
 
 /// The curve that a JWK names, if it is an EC key on one of ours.
-pub(crate) fn curve_of(jwk: &Object<'_>) -> Option<Curve> {
+fn curve_of(jwk: &Object<'_>) -> Option<Curve> {
     text_of(jwk, "kty").filter(|kind| *kind == "EC")?;
     text_of(jwk, "crv").and_then(Curve::from_name)
 }

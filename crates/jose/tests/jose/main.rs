@@ -6,6 +6,5 @@ mod containers;
 mod keys;
 mod messages;
 mod refusals;
-mod signatures;
 mod support;
 mod vector;

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// What encrypted keys are encrypted with.
 pub const PASSWORD: &str = "correct horse";
 
-/// What jwcrypto encrypted and signed.
+/// What jwcrypto encrypted.
 pub struct Peer(pub Value);
 
 impl Peer {

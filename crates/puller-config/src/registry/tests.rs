@@ -203,7 +203,7 @@ fn full() -> Registry {
     );
     let document = crate::Document::parse(text.as_bytes()).unwrap().document;
     let host = RegistryHost::parse("r").unwrap();
-    let uri = SecretReference::parse("kbs:///default/a/b").unwrap();
+    let uri = ResourceUri::parse("kbs:///default/a/b").unwrap();
     Registry {
         credentials_uri: Some(uri.clone()),
         credentials_optional: true,

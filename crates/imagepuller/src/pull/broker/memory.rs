@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kbs_client::Origin;
-use puller_config::SecretReference;
+use puller_config::ResourceUri;
 use zeroize::Zeroizing;
 
 /// How many texts are kept: a policy, and more keys than one names.
@@ -23,7 +23,7 @@ pub type Text = Arc<Zeroizing<Vec<u8>>>;
 pub struct Memory(Mutex<VecDeque<Kept>>);
 
 struct Kept {
-    name: Zeroizing<String>,
+    name: ResourceUri,
     /// The source that the pull kept to which fetched it; none if it had asked none but those that
     /// the owner names for one reference.
     origin: Option<Origin>,
@@ -32,16 +32,15 @@ struct Kept {
 
 impl Memory {
     /// What a reference gave, and which source a pull must keep to that uses it.
-    pub fn find(&self, reference: &SecretReference) -> Option<(Option<Origin>, Text)> {
-        let name = name(reference);
+    pub fn find(&self, reference: &ResourceUri) -> Option<(Option<Origin>, Text)> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = all.iter().find(|kept| kept.name == name)?;
+        let kept = all.iter().find(|kept| kept.name == *reference)?;
         Some((kept.origin, kept.text.clone()))
     }
 
     /// Keeps it, in the place of the oldest ones if there are too many.
-    pub fn keep(&self, reference: &SecretReference, origin: Option<Origin>, text: Text) {
-        let name = name(reference);
+    pub fn keep(&self, reference: &ResourceUri, origin: Option<Origin>, text: Text) {
+        let name = reference.clone();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|kept| kept.name != name);
         all.push_back(Kept { name, origin, text });
@@ -50,14 +49,6 @@ impl Memory {
             all.pop_front();
         }
     }
-}
-
-/// The whole text of a reference.
-fn name(reference: &SecretReference) -> Zeroizing<String> {
-    Zeroizing::new(match reference {
-        SecretReference::Resource(uri) => uri.to_string(),
-        SecretReference::Sealed(text) => text.expose().to_owned(),
-    })
 }
 
 /// No name and no text.
@@ -77,7 +68,7 @@ mod tests {
         let memory = Memory::default();
         let name = |number: usize| {
             let text = format!("kbs:///default/key/{number}");
-            SecretReference::parse(&text).unwrap()
+            ResourceUri::parse(&text).unwrap()
         };
         let text = |bytes: usize| Arc::new(Zeroizing::new(vec![0; bytes]));
         for number in 0..=MAX_TEXTS {

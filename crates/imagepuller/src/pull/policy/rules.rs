@@ -13,7 +13,7 @@ use image_policy::ruling::Ruling;
 use image_policy::{Conditions, Found, Name, Policy, Refusal, Signature, section};
 use oci_image::digest::Digest;
 use pull_route::Settings;
-use puller_config::{ImagePolicy, PolicySource, SecretReference};
+use puller_config::{ImagePolicy, PolicySource, ResourceUri};
 
 use super::evidence::{by_content, fewest};
 use super::{GivenPolicy, PolicyPlace, files};
@@ -195,8 +195,8 @@ impl Rules {
         settings: &Settings,
         secrets: &Secrets<'_>,
     ) -> Result<Result<Text, String>, Error> {
-        if path.contains("://") || SecretReference::looks_sealed(path) {
-            let reference = match SecretReference::parse(path) {
+        if path.contains("://") {
+            let reference = match ResourceUri::parse(path) {
                 Ok(reference) => reference,
                 Err(error) => return Ok(Err(format!("is no reference to a key: {error}"))),
             };

@@ -97,7 +97,7 @@ impl Unlocking<'_> {
                     continue;
                 }
             };
-            match timeout_at(deadline, secrets.resource(&uri, settings)).await {
+            match timeout_at(deadline, secrets.fetch(&uri, settings)).await {
                 Err(_) => {
                     self.give_up_fetching();
                     break;

@@ -1,11 +1,11 @@
-//! Policies and keys as Confidential Containers write them: in a measured `cdh.toml`, and sealed.
+//! Policies as Confidential Containers write them, in a measured `cdh.toml`.
 
 use std::fs;
 
-use confidential_fixtures::{Kbs, Policy, SealingKey, Vault};
+use confidential_fixtures::{Kbs, Policy, Vault};
 use serde_json::json;
 
-use super::place::{Place, signed_by};
+use super::place::Place;
 use crate::support::Puller;
 
 impl Place {
@@ -72,35 +72,4 @@ fn privileged_the_policy_that_a_measured_hub_refers_to_judges_pulls() {
     place.puller.refuse(&image, 65, &["is by that key"]);
     place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
     place.puller.pull(&image, "signed");
-}
-
-/// A sealed secret stands for a key wherever a reference does.
-#[test]
-fn privileged_a_key_may_be_a_sealed_secret() {
-    vm_harness::needs_root!();
-    let place = Place::start();
-    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
-    let sealing = SealingKey::new("kbs:///owner/key/sealing").unwrap();
-    let stranger = SealingKey::new("kbs:///owner/key/sealing").unwrap();
-    let team = fs::read(place.team.public()).unwrap();
-    let vault = Vault::new()
-        .with("owner/key/sealing", sealing.public())
-        .with("owner/key/envelope", [5; 32])
-        .with("default/key/team", &team);
-    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
-    let resources =
-        format!("[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n", kbs.base());
-    place.sign(&place.team, &digest, &place.name("team/app"), "team/app");
-    let by = |key: &str| json!({"default": [signed_by(key, "matchRepository")]});
-    let vaulted = sealing.vault("kbs:///default/key/team");
-    let envelope = sealing.envelope("kbs:///owner/key/envelope", &[5; 32], &team);
-    for (bundle, key) in [("vault", vaulted), ("envelope", envelope.unwrap())] {
-        place.policy(&by(&key), &resources);
-        place.puller.pull(&image, bundle);
-    }
-    // Sealed by somebody else: what it says does not count.
-    let foreign = stranger.vault("kbs:///default/key/team");
-    place.policy(&by(&foreign), &resources);
-    let words = ["sealed.[redacted]: the broker gave nothing usable to this guest"];
-    place.puller.refuse(&image, 69, &words);
 }
