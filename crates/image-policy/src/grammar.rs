@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
 use foreign_text::position::Lines;
 
+use crate::identity::Identity;
 use crate::json_node::{InvalidPolicy, Node};
 use crate::key::PublicKey;
 use crate::policy::{
@@ -30,32 +31,27 @@ pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolic
     let limits = Limits { bytes: MAX_POLICY_BYTES, values: MAX_POLICY_VALUES, depth: MAX_DEPTH };
     let value = json::read(text, limits, Duplicates::Refused)?;
     let lines = Lines::of(text);
-    let mut reader = Reader {
-        dialect,
-        remarks: Vec::new(),
-        scopes: BTreeMap::new(),
-        of_no_image: Vec::new(),
-        keys: 0,
-        open_tags: Vec::new(),
-        demanding_tags: BTreeSet::new(),
-    };
     let root = Node::root(&value, &lines);
-    let members = root.members(&["default", "transports"])?;
-    let default = members.need("default")?;
-    let requirements = reader.requirements(&default)?;
-    if is_open(&requirements) {
-        reader.remark(&default, OPEN);
+    let read = |default_identity| Reader::new(dialect, default_identity).policy(&root);
+    let policy = match dialect {
+        Dialect::Containers => read(Identity::RepoDigestOrExact)?,
+        Dialect::Coco => read(Identity::Repository)?,
+    };
+    match has_keys_of_kbs_only(&policy) {
+        true => read(Identity::Repository),
+        false => Ok(policy),
     }
-    if let Some(transports) = members.get("transports") {
-        for (name, transport) in transports.named()? {
-            reader.transport(name, &transport)?;
-        }
-    }
-    if !reader.of_no_image.is_empty() {
-        return Err(InvalidPolicy::Scopes(reader.of_no_image));
-    }
-    reader.remark_open_tags(&requirements);
-    Ok(Policy::new(requirements, reader.scopes, reader.remarks))
+}
+
+/// Whether every key is a resource of Confidential Containers' key broker, so that its owner wrote
+/// the policy for a guest of that project.
+fn has_keys_of_kbs_only(policy: &Policy) -> bool {
+    let scopes = policy.scopes.values().flat_map(|entry| &entry.requirements);
+    let keys = policy.default.iter().chain(scopes).flat_map(|requirement| match requirement {
+        Requirement::Signed(signed) => &signed.keys[..],
+        _ => &[],
+    });
+    keys.into_iter().all(|key| matches!(key, KeyPlace::Path(path) if path.starts_with("kbs:")))
 }
 
 /// Of what is for every image, and asks for nothing.
@@ -79,6 +75,8 @@ fn hub_namespace(spelling: &str) -> Option<&str> {
 
 struct Reader {
     dialect: Dialect,
+    /// The meaning of a missing `signedIdentity`.
+    default_identity: Identity,
     remarks: Vec<Remark>,
     scopes: BTreeMap<String, Entry>,
     /// The scopes that no image can have, and why.
@@ -92,6 +90,38 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(dialect: Dialect, default_identity: Identity) -> Self {
+        Self {
+            dialect,
+            default_identity,
+            remarks: Vec::new(),
+            scopes: BTreeMap::new(),
+            of_no_image: Vec::new(),
+            keys: 0,
+            open_tags: Vec::new(),
+            demanding_tags: BTreeSet::new(),
+        }
+    }
+
+    fn policy(mut self, root: &Node<'_, '_>) -> Result<Policy, InvalidPolicy> {
+        let members = root.members(&["default", "transports"])?;
+        let default = members.need("default")?;
+        let requirements = self.requirements(&default)?;
+        if is_open(&requirements) {
+            self.remark(&default, OPEN);
+        }
+        if let Some(transports) = members.get("transports") {
+            for (name, transport) in transports.named()? {
+                self.transport(name, &transport)?;
+            }
+        }
+        if !self.of_no_image.is_empty() {
+            return Err(InvalidPolicy::Scopes(self.of_no_image));
+        }
+        self.remark_open_tags(&requirements);
+        Ok(Policy::new(requirements, self.scopes, self.remarks))
+    }
+
     fn remark(&mut self, node: &Node<'_, '_>, words: impl Into<String>) {
         self.remarks.push(node.remark(words));
     }
@@ -203,7 +233,7 @@ impl Reader {
     }
 
     fn requirement(&mut self, node: &Node<'_, '_>) -> Result<Requirement, InvalidPolicy> {
-        let requirement = requirement::read(node, self.dialect)?;
+        let requirement = requirement::read(node, &self.default_identity)?;
         match &requirement {
             Requirement::Unsupported(what) => {
                 let words = format!("refuses every image: {} {}", what.name(), what.reason());
@@ -237,15 +267,16 @@ impl Reader {
 
     fn remark_identity(&mut self, node: &Node<'_, '_>, signed: &Signed) {
         if signed.is_default_identity {
-            let words = match self.dialect {
-                Dialect::Containers => {
+            let words = match signed.identity {
+                Identity::Repository => {
+                    "has no signedIdentity, which means matchRepository here, as in every policy \
+                    of cdh.toml and wherever all keys are kbs: URIs; elsewhere it means \
+                    matchRepoDigestOrExact, so write it down"
+                }
+                _ => {
                     "has no signedIdentity, which means matchRepoDigestOrExact: that refuses what \
                     `cosign sign` writes, a repository without tag; write matchRepository for such \
                     signatures"
-                }
-                Dialect::Coco => {
-                    "has no signedIdentity, which means matchRepository here (image-rs compares \
-                    nothing then); write it down"
                 }
             };
             self.remark(node, words);

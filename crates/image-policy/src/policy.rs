@@ -21,12 +21,11 @@ pub const MAX_POLICY_KEYS: usize = 256;
 /// Whose habits a text follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// containers-policy.json(5): `keyData` is base64, and a missing `signedIdentity` means
-    /// `matchRepoDigestOrExact`.
+    /// containers-policy.json(5): a missing `signedIdentity` means `matchRepoDigestOrExact`, unless
+    /// all keys are `kbs:` URIs.
     Containers,
-    /// The policies of Confidential Containers: `keyData` of `sigstoreSigned` is the PEM text
-    /// itself, and a missing `signedIdentity` there means `matchRepository`. (image-rs compares
-    /// nothing then, so that a signature of any other image would do.)
+    /// The policies of Confidential Containers: a missing `signedIdentity` means `matchRepository`.
+    /// (image-rs compares nothing then, so that a signature of any other image would do.)
     Coco,
 }
 

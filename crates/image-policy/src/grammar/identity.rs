@@ -5,15 +5,6 @@ use puller_config::RegistryHost;
 
 use crate::identity::{Identity, SignedName};
 use crate::json_node::{InvalidPolicy, Node};
-use crate::policy::Dialect;
-
-/// What a missing `signedIdentity` of `sigstoreSigned` means.
-pub(super) fn default(dialect: Dialect) -> Identity {
-    match dialect {
-        Dialect::Containers => Identity::RepoDigestOrExact,
-        Dialect::Coco => Identity::Repository,
-    }
-}
 
 pub(super) fn read(node: &Node<'_, '_>) -> Result<Identity, InvalidPolicy> {
     let plain = |identity| node.members(&["type"]).map(|_| identity);

@@ -2,14 +2,18 @@
 
 use super::identity;
 use crate::base64;
+use crate::identity::Identity;
 use crate::json_node::{InvalidPolicy, Members, Node};
-use crate::policy::{Dialect, KeyPlace, Requirement, Signed, Unsupported};
+use crate::policy::{KeyPlace, Requirement, Signed, Unsupported};
 
 /// The ways to name the keys of a log, of which one may be there.
 const REKOR: [&str; 4] =
     ["rekorPublicKeyPath", "rekorPublicKeyPaths", "rekorPublicKeyData", "rekorPublicKeyDatas"];
 
-pub(super) fn read(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement, InvalidPolicy> {
+pub(super) fn read(
+    node: &Node<'_, '_>,
+    default_identity: &Identity,
+) -> Result<Requirement, InvalidPolicy> {
     match node.peek("type") {
         Some("insecureAcceptAnything") => {
             node.members(&["type"])?;
@@ -19,7 +23,7 @@ pub(super) fn read(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
             node.members(&["type"])?;
             Ok(Requirement::Reject)
         }
-        Some("sigstoreSigned") => sigstore_signed(node, dialect),
+        Some("sigstoreSigned") => sigstore_signed(node, default_identity),
         Some("signedBy") => signed_by(node),
         Some("signedBaseLayer") => {
             let members = node.members(&["type", "baseLayerIdentity"])?;
@@ -33,7 +37,10 @@ pub(super) fn read(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
     }
 }
 
-fn sigstore_signed(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement, InvalidPolicy> {
+fn sigstore_signed(
+    node: &Node<'_, '_>,
+    default_identity: &Identity,
+) -> Result<Requirement, InvalidPolicy> {
     let members = node.members(&[
         "type",
         "keyPath",
@@ -48,11 +55,10 @@ fn sigstore_signed(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
         "rekorPublicKeyDatas",
         "signedIdentity",
     ])?;
-    let is_pem = dialect == Dialect::Coco;
-    let mut sources = keys(&members, ["keyPath", "keyPaths", "keyData", "keyDatas"], is_pem)?;
+    let mut sources = keys(&members, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
     let fulcio = members.get("fulcio").map(|node| fulcio(&node)).transpose()?;
     let pki = members.get("pki").map(|node| pki(&node)).transpose()?;
-    let rekor = keys(&members, REKOR, false)?;
+    let rekor = keys(&members, REKOR)?;
     let count = sources.len() + usize::from(fulcio.is_some()) + usize::from(pki.is_some());
     if count != 1 {
         return Err(members.refuse(
@@ -64,7 +70,7 @@ fn sigstore_signed(node: &Node<'_, '_>, dialect: Dialect) -> Result<Requirement,
     let is_default_identity = identity.is_none();
     let identity = match identity {
         Some(node) => identity::read(&node)?,
-        None => identity::default(dialect),
+        None => default_identity.clone(),
     };
     let unsupported = match (fulcio, pki, rekor.is_empty()) {
         (Some(()), _, _) => Some(Unsupported::Fulcio),
@@ -107,7 +113,6 @@ fn check_rekor(
 fn keys(
     members: &Members<'_, '_>,
     [path, paths, data, datas]: [&str; 4],
-    is_pem: bool,
 ) -> Result<Vec<Vec<KeyPlace>>, InvalidPolicy> {
     let mut sources = Vec::new();
     if let Some(node) = members.get(path)
@@ -125,10 +130,10 @@ fn keys(
     if let Some(node) = members.get(data)
         && !node.is_null()
     {
-        sources.push(vec![inline(&node, is_pem)?]);
+        sources.push(vec![inline(&node)?]);
     }
     if let Some(node) = members.get(datas) {
-        sources.push(some(&node, |item| inline(item, is_pem))?);
+        sources.push(some(&node, inline)?);
     }
     Ok(sources)
 }
@@ -145,27 +150,28 @@ fn some(
     items.iter().map(read).collect()
 }
 
-/// A key in the text: PEM, or base64 of PEM.
-fn inline(node: &Node<'_, '_>, is_pem: bool) -> Result<KeyPlace, InvalidPolicy> {
+/// A key in the text: PEM, as Confidential Containers write it, or base64 of PEM. No text is both.
+fn inline(node: &Node<'_, '_>) -> Result<KeyPlace, InvalidPolicy> {
     let text = node.text_or_null()?.unwrap_or_default();
-    if is_pem {
+    if text.contains("-----BEGIN ") {
         return Ok(KeyPlace::Inline(text.as_bytes().to_vec()));
     }
     let key = base64::decode(text);
     key.map(KeyPlace::Inline).ok_or_else(|| {
         node.refuse(
-            "is not base64: standard alphabet, padding, no line break (`base64 -w0 cosign.pub`)",
+            "is neither PEM nor base64: standard alphabet, padding, no line break (`base64 -w0 \
+            cosign.pub`)",
         )
     })
 }
 
-/// Whether a member has a text that is not empty; data must be base64.
+/// Whether a member has a text that is not empty; data must be that of a key.
 fn is_given(members: &Members<'_, '_>, name: &str) -> Result<bool, InvalidPolicy> {
     let Some(node) = members.get(name) else {
         return Ok(false);
     };
     if name.ends_with("Data") {
-        inline(&node, false)?;
+        inline(&node)?;
         return Ok(!node.is_null());
     }
     Ok(node.text_or_null()?.is_some_and(|text| !text.is_empty()))

@@ -36,8 +36,8 @@ pub(crate) fn judge(
 ) -> Result<(), String> {
     let found: Vec<_> = signatures.iter().map(Signatures::found).collect();
     let key = |path: &str| {
-        let file = path.strip_prefix(DIR).and_then(|rest| rest.strip_prefix('/'));
-        let file = file.ok_or("is not there")?;
+        let rest = path.strip_prefix(DIR).or(path.strip_prefix("kbs://"));
+        let file = rest.and_then(|rest| rest.strip_prefix('/')).ok_or("is not there")?;
         fs::read(data(file)).map_err(|_| "is not there".to_owned())
     };
     let verdict = ruling.judge(&found, &key, conditions);

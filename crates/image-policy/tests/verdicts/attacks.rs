@@ -293,3 +293,49 @@ fn a_coco_policy_compares_the_repository() {
         assert_eq!(verdict.is_ok(), runs, "{image}: {verdict:?}");
     }
 }
+
+/// The form of the example of Confidential Containers: keys of the broker and no identity, which
+/// takes what `cosign sign` writes, the repository without a tag.
+#[test]
+fn the_policy_of_cocos_example_takes_what_cosign_signs() {
+    let registry = Registry::recorded();
+    let policy = |keys: Value| {
+        let accept = json!([{"type": "insecureAcceptAnything"}]);
+        let signed = json!([{"type": "sigstoreSigned", "keyPaths": keys}]);
+        let scopes = json!({"registry.test:5000/team": signed, "quay.io/prometheus": accept});
+        json!({"default": accept, "transports": {"docker": scopes}})
+    };
+    let of_broker = policy(json!(["kbs:///keys/cosign-a.pub"]));
+    for (image, runs) in [
+        ("team/cosign2-p256:1.0", true),
+        ("team/cosign2-b:1.0", false),
+        ("team/cosign3-bundle:1.0", false),
+        ("team/unsigned:1.0", false),
+    ] {
+        let verdict = judge(&registry, &of_broker, image);
+        assert_eq!(verdict.is_ok(), runs, "{image}: {verdict:?}");
+    }
+    let refusal = judge(&registry, &of_broker, "team/unsigned:1.0").unwrap_err();
+    assert!(refusal.contains("with matchRepository, the default, but"), "{refusal}");
+    // One key that is a file makes it a policy of containers/image.
+    let beside = policy(json!(["kbs:///keys/cosign-a.pub", format!("{DIR}/keys/cosign-b.pub")]));
+    let refusal = judge(&registry, &beside, "team/cosign2-p256:1.0").unwrap_err();
+    assert!(refusal.contains("with matchRepoDigestOrExact, the default, but"), "{refusal}");
+}
+
+/// containers/image has keys in base64, image-rs as they are.
+#[test]
+fn a_key_in_the_policy_is_pem_or_base64() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let registry = Registry::recorded();
+    let key = std::fs::read_to_string(super::registry::data("keys/skopeo-s.pub")).unwrap();
+    let judged = |members: Value| {
+        let mut requirement = json!({"type": "sigstoreSigned"});
+        requirement.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        judge(&registry, &json!({"default": [requirement]}), "team/skopeo-p256:1.0")
+    };
+    judged(json!({"keyData": key})).unwrap();
+    judged(json!({"keyData": STANDARD.encode(&key)})).unwrap();
+    judged(json!({"keyDatas": [STANDARD.encode(&key), key]})).unwrap();
+}

@@ -148,11 +148,11 @@ fn privileged_where_policy_and_keys_are() {
     place.puller.refuse(&image, 65, &words);
     // As Confidential Containers write it, the key in the text.
     let pem = fs::read_to_string(place.team.public()).unwrap();
-    let inline = json!({"default": [{"type": "sigstoreSigned", "keyData": pem}]});
-    place.policy(&inline, "dialect = \"coco\"\n");
-    place.puller.pull(&image, "coco");
+    let inline = json!({"default": [{
+        "type": "sigstoreSigned", "keyData": pem, "signedIdentity": {"type": "matchRepository"},
+    }]});
     place.policy(&inline, "");
-    place.puller.refuse(&image, 65, &["[image-policy] text", "keyData"]);
+    place.puller.pull(&image, "pem");
 
     // The host has no say in it.
     let of_host = place.site.document("localhost");

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Output;
 
+use confidential_fixtures::Vault;
 use serde_json::{Value, json};
 
 use super::place::{Place, document, policy, signed_by};
@@ -99,6 +100,34 @@ fn privileged_a_person_pulls_by_a_policy() {
         says(&output, 0, &[&digest]);
     }
     desk.refuse(&["--measured", measured, &tag], &["no digest", "allow-tags"]);
+}
+
+/// The form of the example of Confidential Containers, without a flag: a key of the broker, no
+/// identity, and a signature as `cosign sign` writes it, for the repository without a tag.
+#[test]
+fn privileged_the_policy_of_cocos_example_takes_what_cosign_signs() {
+    vm_harness::needs_root!();
+    let place = Place::start();
+    let desk = Desk::new(&place);
+    let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
+    let name = place.name("team/app");
+    let accept = json!([{"type": "insecureAcceptAnything"}]);
+    let signed = json!([
+        {"type": "sigstoreSigned", "keyPath": "kbs:///default/cosign-public-key/test"},
+    ]);
+    let scopes = json!({&name: signed, "quay.io/prometheus": accept});
+    let example = json!({"default": accept, "transports": {"docker": scopes}});
+    let file = desk.write("security-policy.json", &example);
+    let key = fs::read(place.team.public()).unwrap();
+    let vault = Vault::new().with("default/cosign-public-key/test", key).offline_file();
+    fs::write(desk.0.join("resources.json"), vault).unwrap();
+    let source = format!("offline={}", desk.0.join("resources.json").display());
+    let arguments = ["--policy", &file, "--resources", &source, &image];
+    desk.refuse(&arguments, &["no signature was found"]);
+    place.sign(&place.team, &digest, &place.name("team/other"), "team/app");
+    desk.refuse(&arguments, &["with matchRepository, the default, but", "/team/other"]);
+    place.sign(&place.team, &digest, &name, "team/app");
+    says(&desk.pull(&arguments).0, 0, &[&digest]);
 }
 
 #[test]
