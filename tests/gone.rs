@@ -11,8 +11,8 @@ const MAIN: &str = "config.toml";
 const DROP_IN: &str = "config.d/50-node.toml";
 const DOCUMENT: &str = "document.toml";
 
-/// A program and its arguments, what one file says, which is of the wrapper's settings or `FILE` of
-/// the arguments, and how the program ends: its exit code and words.
+/// A program and its arguments, what one file of its folder says, and how the program
+/// ends: its exit code and words.
 type Row = (Program, &'static str, (&'static str, &'static str), (i32, &'static str));
 
 #[rustfmt::skip]
@@ -35,13 +35,23 @@ const ROWS: &[Row] = &[
     (Program::Imagepuller, "hub --settings /x", (MAIN, ""),
         (64, "unexpected argument '--settings'")),
     // Sealed secrets as credentials, and another name of a source.
-    (Program::KataConfigdev, "check FILE",
+    (Program::KataConfigdev, "check document.toml",
         (DOCUMENT, "[registries.r]\nusername = 'u'\npassword = 'sealed.YQ.YQ.YQ'\n"),
         (65, "registries.r.password: begins with \"sealed.\"")),
-    (Program::KataConfigdev, "check FILE",
+    (Program::KataConfigdev, "check document.toml",
         (DOCUMENT, "[decryption-keys]\nkeys = ['sealed.YQ.YQ.YQ']\n"), (65, "neither base64 of a key")),
-    (Program::KataConfigdev, "check --measured FILE",
+    (Program::KataConfigdev, "check --measured document.toml",
         (DOCUMENT, "[resources]\nsource = 'offline=/a'\n"), (65, "resources.source: a source is one of")),
+    // Dialects of image policies.
+    (Program::KataConfigdev, "check --measured measured.toml", (
+        "measured.toml", "[image-policy]\nuri = \"kbs:///a/b/c\"\ndialect = \"coco\"\n",
+    ), (65, "image-policy.dialect: unknown key")),
+    (Program::KataConfigdev, "policy check --coco policy.json", (MAIN, ""),
+        (64, "unexpected argument '--coco'")),
+    (Program::KataConfigdev, "policy explain --coco policy.json busybox", (MAIN, ""),
+        (64, "unexpected argument '--coco'")),
+    (Program::Imagepuller, "pull --output x --policy policy.json --coco busybox", (MAIN, ""),
+        (64, "unexpected argument '--coco'")),
 ];
 
 #[test]
@@ -52,15 +62,14 @@ fn what_was_deleted_is_refused_by_name() -> Result<()> {
         fs::create_dir(scratch.path().join("config.d"))?;
         let file = scratch.path().join(file);
         let before = fs::read_to_string(&file).unwrap_or_default();
-        fs::write(&file, before + text)?;
-        let path = file.display().to_string();
-        let arguments: Vec<_> = arguments.split_whitespace().collect();
+        fs::write(file, before + text)?;
         let output = bound_command(program.path()?)
-            .args(arguments.iter().map(|word| if *word == "FILE" { &path } else { *word }))
+            .args(arguments.split_whitespace())
+            .current_dir(scratch.path())
             .env("KATA_CONFIGDEV_CONFIG", main)
             .output()
-            .with_context(|| arguments.join(" "))?;
-        let words = String::from_utf8(output.stderr)?;
+            .with_context(|| (*arguments).to_owned())?;
+        let words = String::from_utf8([output.stdout, output.stderr].concat())?;
         assert_tells(&words, &[says]);
         assert_eq!(output.status.code(), Some(*code), "{words}");
     }

@@ -73,7 +73,10 @@ pub fn read(cdh: Option<&[u8]>, parameters: &str) -> Result<Meaning, Vec<Finding
     findings.checked()?;
     let written = writing::write(&owner, &mut findings);
     findings.checked()?;
-    let document = written.read(&mut findings);
+    let mut document = written.read(&mut findings);
     findings.checked()?;
+    if let Some(policy) = &mut document.image_policy {
+        policy.is_of_cdh = true;
+    }
     Ok(Meaning { text: written.text, document, notes: findings.notes })
 }

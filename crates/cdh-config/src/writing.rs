@@ -61,7 +61,6 @@ fn write_policy(policy: &Policy, out: &mut Written, findings: &mut Findings) {
         return;
     }
     out.table("[image-policy]", place);
-    out.key("dialect", "coco", place);
     out.key(key, text.as_str(), place);
 }
 

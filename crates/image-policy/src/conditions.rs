@@ -7,7 +7,7 @@ use der::DateTime;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
-use crate::policy::{Dialect, Policy, Requirement};
+use crate::policy::{Policy, Requirement};
 use crate::ruling::{Clause, DEFAULT_TAG, Quantity};
 use crate::scope;
 
@@ -187,7 +187,7 @@ fn read_scope(text: &str) -> Result<String, String> {
     if text.contains('@') {
         return Err("names a digest, and allow-tags is for tags; write a scope without it".into());
     }
-    scope::read(text, Dialect::Containers).map(|scope| scope.spelling)
+    scope::read(text).map(|scope| scope.spelling)
 }
 
 fn read_digest(text: &str) -> Result<Digest, String> {

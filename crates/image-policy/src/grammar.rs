@@ -18,8 +18,8 @@ use crate::identity::Identity;
 use crate::json_node::{InvalidPolicy, Node};
 use crate::key::PublicKey;
 use crate::policy::{
-    Dialect, Entry, KeyPlace, MAX_POLICY_BYTES, MAX_POLICY_KEYS, MAX_POLICY_VALUES, Policy,
-    Requirement, Signed,
+    Entry, KeyPlace, MAX_POLICY_BYTES, MAX_POLICY_KEYS, MAX_POLICY_VALUES, Policy, Requirement,
+    Signed,
 };
 use crate::remark::Remark;
 use crate::scope::{self, Scope};
@@ -27,18 +27,16 @@ use crate::scope::{self, Scope};
 /// The transport that images of registries have.
 const DOCKER: &str = "docker";
 
-pub(crate) fn read(text: &[u8], dialect: Dialect) -> Result<Policy, InvalidPolicy> {
+/// Reads a policy. A missing `signedIdentity` means what is given, or `matchRepository` where the
+/// keys say that Confidential Containers are meant.
+pub(crate) fn read(text: &[u8], default_identity: Identity) -> Result<Policy, InvalidPolicy> {
     let limits = Limits { bytes: MAX_POLICY_BYTES, values: MAX_POLICY_VALUES, depth: MAX_DEPTH };
     let value = json::read(text, limits, Duplicates::Refused)?;
     let lines = Lines::of(text);
     let root = Node::root(&value, &lines);
-    let read = |default_identity| Reader::new(dialect, default_identity).policy(&root);
-    let policy = match dialect {
-        Dialect::Containers => read(Identity::RepoDigestOrExact)?,
-        Dialect::Coco => read(Identity::Repository)?,
-    };
+    let policy = Reader::new(default_identity).policy(&root)?;
     match has_keys_of_kbs_only(&policy) {
-        true => read(Identity::Repository),
+        true => Reader::new(Identity::Repository).policy(&root),
         false => Ok(policy),
     }
 }
@@ -74,7 +72,6 @@ fn hub_namespace(spelling: &str) -> Option<&str> {
 }
 
 struct Reader {
-    dialect: Dialect,
     /// The meaning of a missing `signedIdentity`.
     default_identity: Identity,
     remarks: Vec<Remark>,
@@ -90,9 +87,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(dialect: Dialect, default_identity: Identity) -> Self {
+    fn new(default_identity: Identity) -> Self {
         Self {
-            dialect,
             default_identity,
             remarks: Vec::new(),
             scopes: BTreeMap::new(),
@@ -139,7 +135,7 @@ impl Reader {
         }
         for (text, node) in transport.named()? {
             let requirements = self.requirements(&node)?;
-            match scope::read(text, self.dialect) {
+            match scope::read(text) {
                 Ok(scope) => self.scope(scope, text, requirements, &node)?,
                 Err(reason) => self.of_no_image.push(node.remark(reason)),
             }
@@ -173,19 +169,10 @@ impl Reader {
             self.remark(node, words);
         }
         let written = written.to_owned();
-        // Two tags of one digest, in the policies of Confidential Containers: both must hold.
-        let may_be_twice = self.dialect == Dialect::Coco && scope.spelling.contains('@');
-        match self.scopes.get_mut(&scope.spelling) {
-            None => {
-                let entry = Entry { written, requirements };
-                self.scopes.insert(scope.spelling, entry);
-            }
-            Some(entry) if may_be_twice => entry.requirements.extend(requirements),
-            Some(_) => {
-                return Err(node.refuse("is there twice, in two spellings; keep one of them"));
-            }
+        match self.scopes.insert(scope.spelling, Entry { written, requirements }) {
+            None => Ok(()),
+            Some(_) => Err(node.refuse("is there twice, in two spellings; keep one of them")),
         }
-        Ok(())
     }
 
     /// A tag that asks for nothing accepts anything, or counts for nothing where something is asked

@@ -43,6 +43,6 @@ pub mod signature;
 pub use conditions::Conditions;
 pub use json_node::InvalidPolicy;
 pub use name::Name;
-pub use policy::{Dialect, Policy};
+pub use policy::Policy;
 pub use refusal::Refusal;
 pub use signature::{Found, Signature};

@@ -18,17 +18,6 @@ pub const MAX_POLICY_VALUES: usize = 1 << 16;
 /// against each. Real policies have some tens; verifying takes a tenth of a millisecond.
 pub const MAX_POLICY_KEYS: usize = 256;
 
-/// Whose habits a text follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// containers-policy.json(5): a missing `signedIdentity` means `matchRepoDigestOrExact`, unless
-    /// all keys are `kbs:` URIs.
-    Containers,
-    /// The policies of Confidential Containers: a missing `signedIdentity` means `matchRepository`.
-    /// (image-rs compares nothing then, so that a signature of any other image would do.)
-    Coco,
-}
-
 /// Which images may run.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -138,8 +127,19 @@ impl Policy {
     /// # Errors
     ///
     /// [`InvalidPolicy`], with the place; never with a value of the text.
-    pub fn parse(text: &[u8], dialect: Dialect) -> Result<Self, InvalidPolicy> {
-        grammar::read(text, dialect)
+    pub fn parse(text: &[u8]) -> Result<Self, InvalidPolicy> {
+        grammar::read(text, Identity::RepoDigestOrExact)
+    }
+
+    /// Reads the policy of an owner's `cdh.toml`, where a missing `signedIdentity` means
+    /// `matchRepository`. (image-rs compares nothing then, so that a signature of any other image
+    /// would do.)
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Policy::parse`].
+    pub fn parse_of_cdh(text: &[u8]) -> Result<Self, InvalidPolicy> {
+        grammar::read(text, Identity::Repository)
     }
 
     pub(crate) fn new(

@@ -9,8 +9,6 @@ use oci_image::digest::Digest;
 use oci_image::named::{NamedReference, is_repository_path, is_tag};
 use puller_config::RegistryHost;
 
-use crate::policy::Dialect;
-
 /// What a scope's text stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scope {
@@ -25,7 +23,7 @@ pub(crate) struct Scope {
 /// # Errors
 ///
 /// Why the text stands for no image, with what to write.
-pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Scope, String> {
+pub(crate) fn read(text: &str) -> Result<Scope, String> {
     let plain = |spelling: String| Scope { spelling, tag_of: None };
     if text.is_empty() {
         return Ok(plain(String::new()));
@@ -48,7 +46,7 @@ pub(crate) fn read(text: &str, dialect: Dialect) -> Result<Scope, String> {
     let Some(path) = path else {
         return Ok(plain(host));
     };
-    read_path(&registry, path, dialect)
+    read_path(&registry, path)
 }
 
 /// `*.corp`: every host below, at any depth and port.
@@ -75,7 +73,7 @@ fn is_of_numbers(domain: &str) -> bool {
 }
 
 /// What follows the host.
-fn read_path(registry: &RegistryHost, path: &str, dialect: Dialect) -> Result<Scope, String> {
+fn read_path(registry: &RegistryHost, path: &str) -> Result<Scope, String> {
     let host = registry.canonical();
     let (name, digest) = match path.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -107,15 +105,12 @@ fn read_path(registry: &RegistryHost, path: &str, dialect: Dialect) -> Result<Sc
             tag_of: Some(name),
         }),
         (Some(_), None) => Err("has no tag behind the colon".to_owned()),
-        (Some(_), Some(_)) if dialect == Dialect::Containers => Err(
+        (Some(_), Some(_)) => Err(
             "has a tag and a digest, and no image has both for containers/image; write two scopes, \
             one with each"
                 .to_owned(),
         ),
-        (Some(tag), _) if !is_tag(tag) => Err("has no tag behind the colon".to_owned()),
-        // image-rs finds such a scope by the whole text, so it must not be for nothing here. The
-        // host may write any tag: it is for the content, under each.
-        (_, Some(digest)) => match Digest::parse(digest) {
+        (None, Some(digest)) => match Digest::parse(digest) {
             Ok(digest) => Ok(Scope {
                 spelling: format!("{name}@{digest}"),
                 tag_of: None,
@@ -166,7 +161,7 @@ mod tests {
             ("docker.io/library", "docker.io/library"),
             ("[::1]:5000/app", "[::1]:5000/app"),
         ] {
-            assert_eq!(read(text, Dialect::Containers).unwrap().spelling, spelling, "{text}");
+            assert_eq!(read(text).unwrap().spelling, spelling, "{text}");
         }
     }
 
@@ -191,11 +186,8 @@ mod tests {
             "docker.io/tiny:1.0",
             both.as_str(),
         ] {
-            assert!(read(text, Dialect::Containers).is_err(), "{text}");
+            assert!(read(text).is_err(), "{text}");
         }
-        let coco = read(&both, Dialect::Coco).unwrap();
-        assert_eq!(coco.spelling, both.replace(":1@", "@"));
-        assert!(read(&both.replace(":1@", ":@"), Dialect::Coco).is_err());
     }
 
     #[test]

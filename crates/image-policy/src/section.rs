@@ -5,11 +5,11 @@
 
 use std::time::SystemTime;
 
-use puller_config::{ImagePolicy, PolicyDialect, PolicyPart, PolicySource, Problems};
+use puller_config::{ImagePolicy, PolicyPart, PolicySource, Problems};
 
 use crate::conditions::{Conditions, Fault, List};
 use crate::json_node::InvalidPolicy;
-use crate::policy::{Dialect, Policy};
+use crate::policy::Policy;
 
 /// What the section means: what holds beside the policy, and the policy, where it stands in the
 /// document itself.
@@ -58,11 +58,10 @@ fn parse(written: &ImagePolicy) -> Result<Conditions, Vec<Fault>> {
 ///
 /// As those of [`Policy::parse`].
 pub fn policy(written: &ImagePolicy, text: &[u8]) -> Result<Policy, InvalidPolicy> {
-    let dialect = match written.dialect {
-        PolicyDialect::Containers => Dialect::Containers,
-        PolicyDialect::Coco => Dialect::Coco,
-    };
-    Policy::parse(text, dialect)
+    match written.is_of_cdh {
+        true => Policy::parse_of_cdh(text),
+        false => Policy::parse(text),
+    }
 }
 
 fn part(fault: Fault) -> (PolicyPart, String) {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use image_policy::conditions::List;
-use image_policy::{Conditions, Dialect, Policy, section};
+use image_policy::{Conditions, Policy, section};
 use oci_image::named::NamedReference;
 use puller_config::Document;
 
@@ -17,7 +17,7 @@ fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
         scopes.iter().map(|(scope, requirements)| format!("\"{scope}\":{requirements}")).collect();
     let text =
         format!(r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#, scopes.join(","));
-    Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
+    Policy::parse(text.as_bytes()).unwrap()
 }
 
 fn allowing(scopes: &[&str]) -> Conditions {
@@ -132,8 +132,7 @@ fn a_section_is_given_its_meaning_or_named_by_line() {
         checked.document.image_policy.unwrap()
     };
     let text = format!(
-        "[image-policy]\ntext = '''{{\"default\":{REJECT},\"transports\":{{}}}}'''\ndialect = \
-        \"coco\"\nallow-tags = [\"r.test\"]\nsigned-not-before = 2026-01-01T01:00:00+01:00\nrefuse \
+        "[image-policy]\ntext = '''{{\"default\":{REJECT},\"transports\":{{}}}}'''\nallow-tags = [\"r.test\"]\nsigned-not-before = 2026-01-01T01:00:00+01:00\nrefuse \
         = [\"{DIGEST}\"]\n"
     );
     let (conditions, policy) = section::read(&written(&text)).unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use image_policy::ruling::{Quantity, Ruling};
-use image_policy::{Conditions, Dialect, Found, Policy};
+use image_policy::{Conditions, Found, Policy};
 use oci_image::named::NamedReference;
 
 const PAGE: &str = include_str!("../../../docs/image-policy.md");
@@ -40,7 +40,7 @@ fn policy(above: (&str, &str), scopes: &[(String, &str)]) -> Policy {
         asked(default),
         all.join(",")
     );
-    Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
+    Policy::parse(text.as_bytes()).unwrap()
 }
 
 fn named(text: &str) -> NamedReference {

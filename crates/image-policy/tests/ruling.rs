@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use image_policy::ruling::Quantity;
-use image_policy::{Conditions, Dialect, Policy};
+use image_policy::{Conditions, Policy};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
@@ -16,7 +16,7 @@ fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
         scopes.iter().map(|(scope, requirements)| format!("\"{scope}\":{requirements}")).collect();
     let text =
         format!(r#"{{"default":{default},"transports":{{"docker":{{{}}}}}}}"#, scopes.join(","));
-    Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
+    Policy::parse(text.as_bytes()).unwrap()
 }
 
 fn deciding(policy: &Policy, image: &str) -> (Quantity, Vec<String>) {

@@ -68,7 +68,7 @@ use budget::Budget;
 use flights::Flights;
 use known_accounts::KnownAccounts;
 use layers::Layers;
-use policy::{GivenPolicy, PolicyPlace};
+use policy::PolicyPlace;
 
 /// How many layers are unpacked at a time in a service, for all images, unless more are asked for
 /// one. Each costs some MiB of buffers.
@@ -98,7 +98,7 @@ pub struct Options {
     /// Where it is kept why references gave nothing.
     pub reasons: Reasons,
     /// The image policy of who asks, where the measured document has none.
-    pub policy: Option<GivenPolicy>,
+    pub policy: Option<PathBuf>,
 }
 
 impl Default for Options {

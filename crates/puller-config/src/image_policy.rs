@@ -19,22 +19,20 @@ pub(crate) const KEY: &str = "image-policy";
 const TEXT: &str = "text";
 const FILE: &str = "file";
 const URI: &str = "uri";
-const DIALECT: &str = "dialect";
 const ALLOW_TAGS: &str = "allow-tags";
 const SIGNED_NOT_BEFORE: &str = "signed-not-before";
 const REFUSE: &str = "refuse";
 
 /// Its keys.
-pub(crate) const KEYS: [&str; 7] =
-    [TEXT, FILE, URI, DIALECT, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
+pub(crate) const KEYS: [&str; 6] = [TEXT, FILE, URI, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
 
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]
 pub struct ImagePolicy {
     /// Where the policy is.
     pub source: PolicySource,
-    /// Whose habits it follows.
-    pub dialect: PolicyDialect,
+    /// Whether an owner's `cdh.toml`, or a kernel parameter for it, says it: no key.
+    pub is_of_cdh: bool,
     /// Scopes of images whose tags may be resolved; at most [`MAX_ALLOW_TAGS`].
     pub allow_tags: Vec<String>,
     /// Signatures that say an earlier moment, or none, fulfil nothing.
@@ -55,16 +53,6 @@ pub enum PolicySource {
     Uri(ResourceUri),
 }
 
-/// Whose habits a policy follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PolicyDialect {
-    /// containers-policy.json(5).
-    #[default]
-    Containers,
-    /// Confidential Containers.
-    Coco,
-}
-
 /// A part of the section that somebody else gives its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyPart {
@@ -83,30 +71,9 @@ struct Places {
     refuse: Vec<Place>,
 }
 
-impl PolicyDialect {
-    const ALL: [Self; 2] = [Self::Containers, Self::Coco];
-
-    fn parse(text: &str) -> Result<Self, Rule> {
-        let found = Self::ALL.into_iter().find(|one| one.as_str() == text);
-        found.ok_or(Rule::PolicyDialect)
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Containers => "containers",
-            Self::Coco => "coco",
-        }
-    }
-}
-
 impl ImagePolicy {
     /// Reads the section; `None` if it has no policy, which is reported.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Option<Self> {
-        let dialect = section.take_string(DIALECT, findings);
-        let dialect = dialect.and_then(|Field { place, value }| {
-            let parsed = PolicyDialect::parse(&value?);
-            parsed.map_err(|rule| findings.problem(&place, rule)).ok()
-        });
         let signed_not_before = section.take(SIGNED_NOT_BEFORE);
         let signed_not_before = signed_not_before.and_then(|field| Moment::read(&field, findings));
         let (allow_tags, allow_places) = read_list(&mut section, ALLOW_TAGS, findings);
@@ -116,7 +83,7 @@ impl ImagePolicy {
         let Field { place, value } = source?;
         Some(Self {
             source: value,
-            dialect: dialect.unwrap_or_default(),
+            is_of_cdh: false,
             allow_tags,
             signed_not_before,
             refuse,
@@ -224,7 +191,6 @@ struct Shown<'a> {
     file: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uri: Option<&'a ResourceUri>,
-    dialect: &'static str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     allow_tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -246,7 +212,6 @@ impl Serialize for ImagePolicy {
             text,
             file,
             uri,
-            dialect: self.dialect.as_str(),
             allow_tags: &self.allow_tags,
             signed_not_before: self.signed_not_before.as_ref(),
             refuse: &self.refuse,

@@ -98,7 +98,7 @@ pub use event_log::EventLog;
 pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;
-pub use image_policy::{ImagePolicy, PolicyDialect, PolicyPart, PolicySource};
+pub use image_policy::{ImagePolicy, PolicyPart, PolicySource};
 pub use limits::{
     MAX_ALLOW_TAGS, MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES,
     MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES,

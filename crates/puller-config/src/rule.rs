@@ -138,9 +138,6 @@ pub enum Rule {
     /// A file that is no key of `[data]`; with the reason.
     #[error("{0}; write the key of the file in [data] of the initdata, such as \"policy.json\"")]
     PolicyFile(String),
-    /// Nobody's habits.
-    #[error("expected \"containers\" or \"coco\"")]
-    PolicyDialect,
     /// More scopes than [`MAX_ALLOW_TAGS`].
     #[error("there are at most {MAX_ALLOW_TAGS} scopes")]
     TooManyAllowTags,

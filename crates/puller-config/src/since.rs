@@ -99,11 +99,7 @@ const KEYS: &[Row] = &[
     ),
     ("resources", FIRST, &["source"]),
     ("limits", FORMER, &["attempts", "layers-at-once", "stall-timeout"]),
-    (
-        "image-policy",
-        FIRST,
-        &["text", "file", "uri", "dialect", "allow-tags", "signed-not-before", "refuse"],
-    ),
+    ("image-policy", FIRST, &["text", "file", "uri", "allow-tags", "signed-not-before", "refuse"]),
 ];
 
 /// A key that a guest refuses.

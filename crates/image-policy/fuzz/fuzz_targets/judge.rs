@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use image_policy::kept::{self, Placed};
-use image_policy::{Conditions, Dialect, Found, Policy};
+use image_policy::{Conditions, Found, Policy};
 use oci_image::named::NamedReference;
 
 macro_rules! key {
@@ -49,7 +49,7 @@ fn policies() -> &'static [Policy] {
         texts
             .map(|text| {
                 let text = format!("{{\"default\":[{text}]}}");
-                Policy::parse(text.as_bytes(), Dialect::Containers).unwrap()
+                Policy::parse(text.as_bytes()).unwrap()
             })
             .collect()
     })

@@ -2,7 +2,7 @@
 //! an image's name leads past what the policy says of another.
 #![cfg_attr(fuzzing, no_main)]
 
-use image_policy::{Conditions, Dialect, Found, Policy};
+use image_policy::{Conditions, Found, Policy};
 use oci_image::named::NamedReference;
 
 const DIGEST: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
@@ -38,8 +38,8 @@ fuzzing::target!(|bytes: &[u8]| {
             check(&fault.to_string());
         }
     }
-    for dialect in [Dialect::Containers, Dialect::Coco] {
-        let policy = match Policy::parse(bytes, dialect) {
+    for policy in [Policy::parse(bytes), Policy::parse_of_cdh(bytes)] {
+        let policy = match policy {
             Ok(policy) => policy,
             Err(error) => {
                 check(&error.to_string());

@@ -1,7 +1,7 @@
 use oci_image::digest::Digest;
 
 use super::*;
-use crate::policy::{Dialect, MAX_POLICY_KEYS};
+use crate::policy::MAX_POLICY_KEYS;
 use crate::signature::Signature;
 
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -32,7 +32,7 @@ fn each_signature_is_held_against_each_key_once() {
         "{{\"default\":[{{\"type\":\"reject\"}}],\"transports\":{{\"docker\":{{{}}}}}}}",
         scopes.join(",")
     );
-    let policy = Policy::parse(text.as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(text.as_bytes()).unwrap();
     let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
     let ruling = policy.ruling(&name);
     assert_eq!(ruling.clauses().len(), TAGS);
@@ -64,7 +64,7 @@ fn a_policy_has_a_bounded_number_of_keys() {
         let signed = format!("[{{\"type\":\"sigstoreSigned\",\"keyPaths\":[{keys}]}}]");
         let scopes = format!("{{\"docker\":{{\"r.test\":{signed}}}}}");
         let text = format!("{{\"default\":{signed},\"transports\":{scopes}}}");
-        Policy::parse(text.as_bytes(), Dialect::Containers)
+        Policy::parse(text.as_bytes())
     };
     policy(MAX_POLICY_KEYS).unwrap();
     let error = policy(MAX_POLICY_KEYS + 2).unwrap_err().to_string();
@@ -75,7 +75,7 @@ fn a_policy_has_a_bounded_number_of_keys() {
 #[test]
 fn a_key_is_forgotten_where_there_was_none() {
     let text = br#"{"default":[{"type":"sigstoreSigned","keyPath":"/k"}]}"#;
-    let policy = Policy::parse(text, Dialect::Containers).unwrap();
+    let policy = Policy::parse(text).unwrap();
     let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
     let ruling = policy.ruling(&name);
     let found = [Found { digest: name.digest().unwrap(), signatures: &[] }];

@@ -1,6 +1,6 @@
 //! What an attacker can make of real signatures, and the sentence that answers it.
 
-use image_policy::{Dialect, Policy};
+use image_policy::Policy;
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pub(crate) fn signed(key: &str, identity: Option<&str>) -> Value {
 
 /// The verdict about an image of the recorded registry by all that is found for it.
 fn judge(registry: &Registry, policy: &Value, image: &str) -> Result<(), String> {
-    let policy = Policy::parse(policy.to_string().as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(policy.to_string().as_bytes()).unwrap();
     let reference = NamedReference::parse(&format!("registry.test:5000/{image}")).unwrap();
     let digest = registry.resolve(&reference).expect("a recorded image");
     let places = [Place::Tag, Place::Bundles];
@@ -262,7 +262,7 @@ fn one_good_signature_is_enough_behind_many() {
     many.push(by_b.clone());
     signatures.1 = many;
     let policy = json!({"default": signed("cosign-b", Some("matchRepository"))}).to_string();
-    let policy = Policy::parse(policy.as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(policy.as_bytes()).unwrap();
     let reference = reference.with_digest(digest);
     ask(&policy, &reference, &[Signatures(signatures.0.clone(), signatures.1.clone())]).unwrap();
     signatures.1.pop();
@@ -270,15 +270,15 @@ fn one_good_signature_is_enough_behind_many() {
     assert!(refusal.contains("is by that key"), "{refusal}");
 }
 
-/// A policy of Confidential Containers compares the repository where it says nothing, and has its
-/// keys as they are.
+/// The policy of an owner's `cdh.toml` compares the repository where it says nothing, wherever its
+/// keys are.
 #[test]
-fn a_coco_policy_compares_the_repository() {
+fn the_policy_of_a_cdh_toml_compares_the_repository() {
     let registry = Registry::recorded();
     let key = std::fs::read_to_string(super::registry::data("keys/cosign-a.pub")).unwrap();
     let requirement = json!([{"type": "sigstoreSigned", "keyData": key}]);
     let policy = json!({"default": requirement, "transports": {}}).to_string();
-    let policy = Policy::parse(policy.as_bytes(), Dialect::Coco).unwrap();
+    let policy = Policy::parse_of_cdh(policy.as_bytes()).unwrap();
     for (image, runs) in [
         ("team/cosign2-p256:1.0", true),
         ("team/cosign2-b:1.0", false),

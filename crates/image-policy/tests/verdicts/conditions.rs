@@ -1,6 +1,6 @@
 //! What holds beside a policy, on real signatures, and the sentence for each refusal.
 
-use image_policy::{Conditions, Dialect, Policy};
+use image_policy::{Conditions, Policy};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn conditions(not_before: Option<i64>, refuse: &[String]) -> Conditions {
 /// The verdict about an image by all that is found for it and for the instances below it.
 fn judge(policy: &Value, image: &str, conditions: &Conditions) -> Result<(), String> {
     let registry = Registry::recorded();
-    let policy = Policy::parse(policy.to_string().as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(policy.to_string().as_bytes()).unwrap();
     let reference = NamedReference::parse(&format!("registry.test:5000/{image}")).unwrap();
     let digest = registry.resolve(&reference).expect("a recorded image");
     let path = Registry::path(&reference);

@@ -4,7 +4,7 @@ use ::base64::Engine as _;
 use ::base64::engine::general_purpose::STANDARD;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
-use image_policy::{Conditions, Dialect, Found, Policy, Signature};
+use image_policy::{Conditions, Found, Policy, Signature};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn a_remapped_beginning_ends_between_segments() {
 fn a_refusal_says_that_signatures_were_left_out() {
     let name = NamedReference::parse(&format!("registry.test:5000/team/app:1.0@{ONE}")).unwrap();
     let refuse = |policy: Value| {
-        let policy = Policy::parse(policy.to_string().as_bytes(), Dialect::Containers).unwrap();
+        let policy = Policy::parse(policy.to_string().as_bytes()).unwrap();
         let found = Found {
             digest: name.digest().unwrap(),
             signatures: &[simple("registry.test:5000/team/app:1.0")],
@@ -146,7 +146,7 @@ fn simple(reference: &str) -> Signature {
 
 /// The verdict about the image under a name with the tag 1.0, by one signature.
 fn judge_one(policy: &Value, repository: &str, signature: Signature) -> Result<(), String> {
-    let policy = Policy::parse(policy.to_string().as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(policy.to_string().as_bytes()).unwrap();
     let name = format!("registry.test:5000/{repository}:1.0@{ONE}");
     let reference = NamedReference::parse(&name).unwrap();
     let digest = reference.digest().cloned().unwrap();

@@ -1,7 +1,7 @@
 //! A policy and the name that it is asked about, written as others read them: what is odd about
 //! them is taken away, so that they can be judged again.
 
-use image_policy::{Dialect, Policy};
+use image_policy::Policy;
 use oci_image::named::NamedReference;
 use puller_config::RegistryHost;
 use serde_json::{Map, Value, json};
@@ -105,7 +105,7 @@ impl Written {
             let alone = json!({"default": [{"type": "reject"}], "transports": {"docker": {
                 scope: [{"type": "reject"}],
             }}});
-            Policy::parse(alone.to_string().as_bytes(), Dialect::Containers).is_err()
+            Policy::parse(alone.to_string().as_bytes()).is_err()
         };
         let scopes = self.scopes()?;
         let count = scopes.len();

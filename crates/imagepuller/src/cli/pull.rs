@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use foreign_text::shown;
-use image_policy::Dialect;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 
@@ -16,7 +15,6 @@ use super::{EX_DATAERR, EX_SOFTWARE, INTERRUPTED, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
 use crate::pull::output::{Wanted, pull_to};
-use crate::pull::policy::GivenPolicy;
 use crate::pull::{LAYERS_AT_ONCE, Options};
 use crate::reasons::{self, Reasons};
 
@@ -65,10 +63,6 @@ pub struct Pull {
     /// kbs:///repository/type/tag from --resources
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Read --policy as Confidential Containers does: keyData is the PEM text itself, and a missing
-    /// signedIdentity means matchRepository
-    #[arg(long, requires = "policy")]
-    coco: bool,
     #[command(flatten)]
     limits: Limits,
     /// Where it is kept why references gave nothing, for imagepuller status
@@ -91,15 +85,6 @@ impl Pull {
     /// Whether only what goes wrong is to be logged.
     pub fn is_quiet(&self) -> bool {
         self.json || self.has_meter()
-    }
-
-    fn given_policy(&self) -> Option<GivenPolicy> {
-        let dialect = match self.coco {
-            true => Dialect::Coco,
-            false => Dialect::Containers,
-        };
-        let file = self.policy.clone()?;
-        Some(GivenPolicy { file, dialect })
     }
 
     fn wanted(&self) -> Result<Wanted, String> {
@@ -143,7 +128,7 @@ pub async fn run(arguments: Pull) -> ExitCode {
         initdata: arguments.documents.initdata.clone(),
         reasons: Reasons::Kept(arguments.reasons.clone()),
         layers_at_once: LAYERS_AT_ONCE,
-        policy: arguments.given_policy(),
+        policy: arguments.policy.clone(),
         progress: match (&events, &meter) {
             (Some(events), _) => {
                 let events = events.clone();

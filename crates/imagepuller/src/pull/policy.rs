@@ -10,8 +10,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use image_policy::Policy;
 use image_policy::remark::Remark;
-use image_policy::{Dialect, Policy};
 use registry_client::Documents;
 
 mod evidence;
@@ -26,15 +26,16 @@ pub use gate::{Gate, Kept};
 pub struct PolicyPlace {
     /// The directory of the measured document, which has the files that it names.
     pub directory: Option<PathBuf>,
-    /// What somebody at a terminal gives in its place.
-    pub given: Option<GivenPolicy>,
+    /// The file that somebody at a terminal gives in its place. Its keys are files beside it, or
+    /// where their path says.
+    pub given: Option<PathBuf>,
     /// What was logged of the last policy.
     remarked: Arc<Mutex<Vec<Remark>>>,
 }
 
 impl PolicyPlace {
     /// Where they are for who goes by these documents.
-    pub fn of(documents: &Documents, given: Option<GivenPolicy>) -> Self {
+    pub fn of(documents: &Documents, given: Option<PathBuf>) -> Self {
         let measured = documents.measured.as_deref();
         let directory = measured.and_then(Path::parent).map(|directory| {
             // Of a plain file name, where the program runs.
@@ -56,15 +57,6 @@ impl PolicyPlace {
             *remarked = policy.remarks().to_vec();
         }
     }
-}
-
-/// A policy that is given at a terminal. Its keys are files beside it, or where their path says.
-#[derive(Clone, Debug)]
-pub struct GivenPolicy {
-    /// The file.
-    pub file: PathBuf,
-    /// Whose habits it follows.
-    pub dialect: Dialect,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use image_policy::policy::MAX_POLICY_BYTES;
-use image_policy::{Dialect, InvalidPolicy, Policy};
+use image_policy::{InvalidPolicy, Policy};
 use oci_image::named::NamedReference;
 
 use super::{CommandError, UsageError};
@@ -43,8 +43,7 @@ enum Command {
     after_help = "\
 Examples:
   kata-configdev policy check /etc/containers/policy.json
-  kata-configdev policy check --strict policy.json
-  kata-configdev policy check --coco security-policy.json"
+  kata-configdev policy check --strict policy.json"
 )]
 struct Check {
     /// The policy.
@@ -52,10 +51,6 @@ struct Check {
     /// Warnings are errors: exit code 65.
     #[arg(long)]
     strict: bool,
-    /// It is written for Confidential Containers: keyData is PEM, and no signedIdentity means
-    /// matchRepository.
-    #[arg(long)]
-    coco: bool,
 }
 
 /// Says which scope of a policy decides for an image, and what it asks for.
@@ -71,10 +66,6 @@ struct Explain {
     file: PathBuf,
     /// The image, with a tag, a digest or both.
     image: String,
-    /// It is written for Confidential Containers: keyData is PEM, and no signedIdentity means
-    /// matchRepository.
-    #[arg(long)]
-    coco: bool,
 }
 
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
@@ -86,7 +77,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
 
 fn check(arguments: &Check, out: &mut impl Write) -> Result<u8, CommandError> {
     let path = arguments.file.display();
-    match read(&arguments.file, arguments.coco)? {
+    match read(&arguments.file)? {
         Ok(policy) => {
             let kind = if arguments.strict { "error" } else { "warning" };
             for remark in policy.remarks() {
@@ -108,7 +99,7 @@ fn check(arguments: &Check, out: &mut impl Write) -> Result<u8, CommandError> {
 fn explain(arguments: &Explain, out: &mut impl Write) -> Result<u8, CommandError> {
     let image = NamedReference::parse(&arguments.image)
         .map_err(|error| UsageError::ImageReference(error.to_string()))?;
-    let policy = match read(&arguments.file, arguments.coco)? {
+    let policy = match read(&arguments.file)? {
         Ok(policy) => policy,
         Err(error) => return refuse(&error, out),
     };
@@ -134,8 +125,7 @@ fn refuse(error: &InvalidPolicy, out: &mut impl Write) -> Result<u8, CommandErro
     Ok(exit::DATA)
 }
 
-fn read(path: &Path, is_coco: bool) -> Result<Result<Policy, InvalidPolicy>, CommandError> {
+fn read(path: &Path) -> Result<Result<Policy, InvalidPolicy>, CommandError> {
     let text = read_named(path, MAX_POLICY_BYTES)?;
-    let dialect = if is_coco { Dialect::Coco } else { Dialect::Containers };
-    Ok(Policy::parse(&text, dialect))
+    Ok(Policy::parse(&text))
 }

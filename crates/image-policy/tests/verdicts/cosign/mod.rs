@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use image_policy::{Conditions, Dialect, Policy};
+use image_policy::{Conditions, Policy};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ fn judge(
         "signedIdentity": {"type": "digestOnly"},
     }]);
     let policy = json!({"default": requirement}).to_string();
-    let policy = Policy::parse(policy.as_bytes(), Dialect::Containers).unwrap();
+    let policy = Policy::parse(policy.as_bytes()).unwrap();
     let digest = registry.resolve(&reference).ok_or("no such image")?;
     let signatures =
         registry.signatures_seen(&Registry::path(&reference), &digest, places, seen)?;

@@ -1,6 +1,6 @@
 //! skopeo's verdicts.
 
-use image_policy::{Dialect, Policy};
+use image_policy::Policy;
 use oci_image::named::NamedReference;
 use serde_json::Value;
 
@@ -113,7 +113,7 @@ impl<'r> Row<'r> {
 
     /// Ours; `other` where there is no such image.
     fn judge_as(&self, view: View) -> String {
-        let policy = match Policy::parse(self.text.as_bytes(), Dialect::Containers) {
+        let policy = match Policy::parse(self.text.as_bytes()) {
             Ok(policy) => policy,
             Err(error) => return format!("policy-refused: {error}"),
         };

@@ -16,7 +16,7 @@ use pull_route::Settings;
 use puller_config::{ImagePolicy, PolicySource, ResourceUri};
 
 use super::evidence::{by_content, fewest};
-use super::{GivenPolicy, PolicyPlace, files};
+use super::{PolicyPlace, files};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::pull::broker::{Secrets, Text};
@@ -88,15 +88,14 @@ impl Rules {
     }
 
     /// A person's policy.
-    async fn given(given: GivenPolicy) -> Result<Self, Error> {
+    async fn given(file: PathBuf) -> Result<Self, Error> {
         blocking(move || {
-            let GivenPolicy { file, dialect } = given;
             let place = format!("--policy {}", file.display());
             let unusable = |why| Error::PolicyUnusable { place, why };
             let text = foreign_text::bounded::read_path(&file, MAX_POLICY_BYTES);
             let policy = text
                 .map_err(|error| error.to_string())
-                .and_then(|text| Policy::parse(&text, dialect).map_err(|error| error.to_string()))
+                .and_then(|text| Policy::parse(&text).map_err(|error| error.to_string()))
                 .map_err(unusable)?;
             // Who types a tag wants what is there now; the policy says whether it will do.
             let every = [String::new()];

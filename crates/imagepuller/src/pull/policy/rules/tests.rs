@@ -1,6 +1,5 @@
 use confidential_fixtures::encrypted::{Key, KeyKind};
 use confidential_fixtures::signed::SimpleSignature;
-use image_policy::Dialect;
 use oci_image::named::NamedReference;
 use vm_harness::Scratch;
 
@@ -15,7 +14,7 @@ fn a_signature_is_verified_once_for_a_pull() {
     let key = include_bytes!("../../../../../image-policy/tests/data/signatures/keys/p384.pub");
     let text = br#"{"default":[{"type":"sigstoreSigned","keyPaths":["a","b"]}]}"#;
     let rules = Rules {
-        policy: Policy::parse(text, Dialect::Containers).unwrap(),
+        policy: Policy::parse(text).unwrap(),
         conditions: Conditions::default(),
         files: Files::Measured(None),
         proofs: Arc::default(),
@@ -89,7 +88,7 @@ fn one_signature_for_each_requirement_is_held_back() {
         \"r.test/app:1\":{broken},\"r.test/app:2\":{both}}}}}}}"
     );
     let rules = Rules {
-        policy: Policy::parse(text.as_bytes(), Dialect::Containers).unwrap(),
+        policy: Policy::parse(text.as_bytes()).unwrap(),
         conditions: Conditions::default(),
         files: Files::Measured(None),
         proofs: Arc::default(),
