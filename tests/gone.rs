@@ -52,6 +52,10 @@ const ROWS: &[Row] = &[
         (64, "unexpected argument '--coco'")),
     (Program::Imagepuller, "pull --output x --policy policy.json --coco busybox", (MAIN, ""),
         (64, "unexpected argument '--coco'")),
+    (Program::KataConfigdev, "policy check policy.json", ("policy.json", r#"{"default": [{
+        "type": "sigstoreSigned", "keyPath": "/k", "signedIdentity": {"type": "remapIdentity",
+        "prefix": "mirror.corp/vendor", "signedPrefix": "registry.vendor.example"}}]}"#),
+        (65, "default[0].signedIdentity (line 2) is a remapIdentity, which is not supported")),
 ];
 
 #[test]

@@ -24,13 +24,6 @@ pub enum Identity {
     ExactReference(SignedName),
     /// `exactRepository`: this repository, in its one spelling.
     ExactRepository(String),
-    /// `remapIdentity`: as [`Identity::RepoDigestOrExact`], of the name with another beginning.
-    Remap {
-        /// The beginning, a host or whole segments behind it.
-        prefix: String,
-        /// What stands in its place in the signed name.
-        signed_prefix: String,
-    },
     /// `digestOnly`, which is of this project: no name at all.
     DigestOnly,
 }
@@ -72,15 +65,6 @@ impl Identity {
             Self::Repository => signed.0.name == asked.name,
             Self::ExactReference(name) => is_exact_text(&name.0, &signed.0),
             Self::ExactRepository(name) => signed.0.name == *name,
-            Self::Remap { prefix, signed_prefix } => {
-                match remapped(&asked.name, prefix, signed_prefix) {
-                    Some(name) => {
-                        let asked = Asked { name, ..asked.clone() };
-                        is_repo_digest_or_exact(&asked, &signed.0)
-                    }
-                    None => false,
-                }
-            }
             Self::DigestOnly => true,
         }
     }
@@ -192,19 +176,6 @@ fn is_repo_digest_or_exact(asked: &Asked, signed: &Asked) -> bool {
     !is_named_only && asked.digest.is_some() && asked.name == signed.name
 }
 
-/// The name with another beginning, or as it is where the beginning is another; `None` if that
-/// makes no repository.
-fn remapped(name: &str, prefix: &str, signed_prefix: &str) -> Option<String> {
-    let remapped = match name.strip_prefix(prefix) {
-        Some("") => signed_prefix.to_owned(),
-        Some(rest) if rest.starts_with('/') => format!("{signed_prefix}{rest}"),
-        _ => return Some(name.to_owned()),
-    };
-    let reference = NamedReference::parse(&remapped).ok()?;
-    // Docker Hub's short names would become others.
-    (reference.name() == remapped && reference.tag().is_none()).then_some(remapped)
-}
-
 impl PartialEq for Identity {
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
@@ -234,9 +205,6 @@ impl fmt::Display for Identity {
             Self::Repository => f.write_str("matchRepository"),
             Self::ExactReference(reference) => write!(f, "exactReference {reference}"),
             Self::ExactRepository(name) => write!(f, "exactRepository {name}"),
-            Self::Remap { prefix, signed_prefix } => {
-                write!(f, "remapIdentity {prefix} to {signed_prefix}")
-            }
             Self::DigestOnly => f.write_str("digestOnly"),
         }
     }
@@ -285,18 +253,5 @@ mod tests {
             assert_eq!(found, want, "{signed}");
             assert!(Identity::DigestOnly.holds(&by_tag, signed));
         }
-    }
-
-    #[test]
-    fn a_prefix_ends_between_segments() {
-        let name = |prefix, signed| remapped("reg.test/team/app", prefix, signed);
-        let is = |name: &str| Some(name.to_owned());
-        assert_eq!(name("reg.test/team", "b.test/x"), is("b.test/x/app"));
-        assert_eq!(name("reg.test", "b.test"), is("b.test/team/app"));
-        assert_eq!(name("reg.test/team/app", "b.test/x"), is("b.test/x"));
-        assert_eq!(name("reg.test/tea", "b.test/x"), is("reg.test/team/app"));
-        assert_eq!(name("other.test", "b.test"), is("reg.test/team/app"));
-        assert_eq!(name("reg.test/team/app", "b.test"), None);
-        assert_eq!(name("reg.test/team", "docker.io"), None);
     }
 }

@@ -33,7 +33,7 @@ fn the_examples_of_the_page_are_policies_without_remarks() {
     let page = include_str!("../../../docs/image-policy.md");
     let examples = page.split("```json\n").skip(1);
     let examples: Vec<_> = examples.filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 2);
     for example in examples {
         let policy = Policy::parse(example.as_bytes()).unwrap();
         assert_eq!(policy.remarks(), [], "{example}");

@@ -39,8 +39,6 @@ fn policies() -> &'static [Policy] {
             "{\"type\":\"matchRepository\"}",
             "{\"type\":\"digestOnly\"}",
             "{\"type\":\"exactRepository\",\"dockerRepository\":\"registry.test:5000/made/ok\"}",
-            "{\"type\":\"remapIdentity\",\"prefix\":\"registry.test:5000/team\",\"signedPrefix\":\
-             \"registry.test:5000/made\"}",
         ];
         let all = paths.join(",");
         let of_kinds = kinds.map(|kind| signed(&all, kind));

@@ -8,7 +8,7 @@ use image_policy::{Conditions, Found, Policy, Signature};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
-use super::asked::{DIR, ask};
+use super::asked::ask;
 use super::attacks::{ONE, signed};
 use super::registry::{Signatures, data};
 
@@ -57,30 +57,6 @@ fn an_expired_certificate_is_no_key() {
         assert!(refusal.contains(sentence), "{refusal}");
     }
     judge_one(&policy, "team/app", bundle(json!({"publicKey": {}}))).unwrap();
-}
-
-/// image-rs strips a beginning anywhere: `team/o` of `team/other` would leave `ther`, and a
-/// signature for `team/another` would hold.
-#[test]
-fn a_remapped_beginning_ends_between_segments() {
-    let policy = |prefix: &str, signed_prefix: &str| {
-        json!({"default": [{
-            "type": "sigstoreSigned",
-            "keyPath": format!("{DIR}/keys/hand-p256.pub"),
-            "signedIdentity": {
-                "type": "remapIdentity",
-                "prefix": format!("registry.test:5000/{prefix}"),
-                "signedPrefix": format!("registry.test:5000/{signed_prefix}"),
-            },
-        }]})
-    };
-    let name = |repository| format!("registry.test:5000/{repository}");
-    let another = || simple(&name("team/another:1.0"));
-    let refusal = judge_one(&policy("team/o", "team/ano"), "team/other", another()).unwrap_err();
-    let sentence = "that key's signature is for \"registry.test:5000/team/another:1.0\"";
-    assert!(refusal.contains(sentence), "{refusal}");
-    judge_one(&policy("team/other", "team/another"), "team/other", another()).unwrap();
-    judge_one(&policy("team", "more"), "team/other", simple(&name("more/other:1.0"))).unwrap();
 }
 
 /// Whoever fetched them says how many there are, so that a refusal is not taken for a verdict about

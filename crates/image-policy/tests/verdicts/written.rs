@@ -78,7 +78,7 @@ impl Written {
         }
         each_text(&mut self.0, &mut |member, text| match member {
             "dockerReference" | "dockerRepository" if text.starts_with("index.docker.io/") => {}
-            "dockerReference" | "dockerRepository" | "prefix" | "signedPrefix" => as_text(text),
+            "dockerReference" | "dockerRepository" => as_text(text),
             _ => {}
         });
         is_changed.then_some((self, name))
