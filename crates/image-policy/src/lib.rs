@@ -16,7 +16,7 @@
 //!   which scope decides, and the verdict.
 //! - [`identity`]: what a signature must name; [`key`]: public keys, and what they verify.
 //! - [`places`]: where registries keep signatures; [`signature`]: signatures as they were found;
-//!   [`payload`] and [`bundle`] read them; [`proofs`]: which key made which.
+//!   [`payload`] and [`bundle`] read them; [`verifications`]: how many are verified.
 //! - [`refusal`]: why an image may not run, in one sentence.
 //! - [`kept`]: signatures as bytes, for who keeps them.
 
@@ -32,13 +32,13 @@ mod name;
 pub mod payload;
 pub mod places;
 pub mod policy;
-pub mod proofs;
 pub mod refusal;
 pub mod remark;
 pub mod ruling;
 mod scope;
 pub mod section;
 pub mod signature;
+pub mod verifications;
 
 pub use conditions::Conditions;
 pub use json_node::InvalidPolicy;

@@ -8,6 +8,7 @@ use oci_image::digest::Digest;
 use crate::conditions::moment;
 use crate::policy::{Signed, Unsupported};
 use crate::signature::Match;
+use crate::verifications::MAX_VERIFICATIONS;
 
 /// How much of a foreign name is shown, in characters.
 const MAX_NAME_CHARS: usize = 200;
@@ -103,6 +104,8 @@ pub enum Reason {
     Listed(Digest),
     /// Who asks brings signatures of other content than the image's digest names.
     OtherContent,
+    /// More signatures would have to be held against keys than a pull does.
+    TooManyVerifications,
 }
 
 /// What the best of the signatures lacks.
@@ -139,23 +142,22 @@ pub enum Shortcoming {
 }
 
 impl Shortcoming {
-    /// What the best match lacks; nothing if it fulfils.
-    pub(crate) fn of(best: Option<Match>, not_before: Option<i64>) -> Option<Self> {
+    /// What the best match lacks, if there is one.
+    pub(crate) fn of(best: Option<Match>, not_before: Option<i64>) -> Self {
         match best {
-            None => Some(Self::None),
-            Some(Match::Unreadable) => Some(Self::Unreadable),
-            Some(Match::ByCertificate) => Some(Self::ByCertificate),
-            Some(Match::OtherKey) => Some(Self::OtherKey),
-            Some(Match::NoStatement) => Some(Self::NoStatement),
-            Some(Match::OtherDigest) => Some(Self::OtherDigest),
-            Some(Match::NoName) => Some(Self::NoName),
-            Some(Match::OtherIdentity(name)) => Some(Self::OtherIdentity(name)),
-            Some(Match::UndatedBundle) => Some(Self::UndatedBundle),
-            Some(Match::Undated) => Some(Self::Undated),
+            None | Some(Match::Fulfilled) => Self::None,
+            Some(Match::Unreadable) => Self::Unreadable,
+            Some(Match::ByCertificate) => Self::ByCertificate,
+            Some(Match::OtherKey) => Self::OtherKey,
+            Some(Match::NoStatement) => Self::NoStatement,
+            Some(Match::OtherDigest) => Self::OtherDigest,
+            Some(Match::NoName) => Self::NoName,
+            Some(Match::OtherIdentity(name)) => Self::OtherIdentity(name),
+            Some(Match::UndatedBundle) => Self::UndatedBundle,
+            Some(Match::Undated) => Self::Undated,
             Some(Match::Older(signed)) => {
-                Some(Self::Older { signed, not_before: not_before.unwrap_or_default() })
+                Self::Older { signed, not_before: not_before.unwrap_or_default() }
             }
-            Some(Match::Fulfilled) => None,
         }
     }
 }
@@ -193,6 +195,12 @@ impl fmt::Display for Reason {
             Self::OtherContent => f.write_str(
                 "cannot be judged, because the signatures are not of the digest in its name; this \
                 is an error of the program",
+            ),
+            Self::TooManyVerifications => write!(
+                f,
+                "cannot be judged by {MAX_VERIFICATIONS} verifications of a signature by a key, \
+                the most of one pull; remove signatures that are not needed from the registry, or \
+                name fewer keys in the policy"
             ),
         }
     }

@@ -11,10 +11,10 @@ use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::kept::Placed;
 use crate::policy::{KeyPlace, Policy, Requirement, Signed};
-use crate::proofs::Proofs;
 use crate::refusal::{Reason, Refusal, Seen, in_words};
 use crate::scope;
-use crate::signature::{Found, Prepared};
+use crate::signature::Found;
+use crate::verifications::Verifications;
 
 mod clause;
 
@@ -27,9 +27,8 @@ pub(crate) const DEFAULT_TAG: &str = "latest";
 /// Gives the bytes of a key by its path or URI, or words for why it has none.
 pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 
-/// What a policy asks of one image, and by which of its scopes. It remembers keys that it has read
-/// and what they have verified, so that to judge again costs little; rulings that are given the
-/// same [`Proofs`] do so together.
+/// What a policy asks of one image, and by which of its scopes. All its judgements, and those of
+/// other rulings that are given the same [`Verifications`], are together bounded by them.
 #[derive(Debug)]
 pub struct Ruling<'p> {
     policy: &'p Policy,
@@ -38,7 +37,7 @@ pub struct Ruling<'p> {
     digest: Option<Digest>,
     quantity: Quantity,
     clauses: Vec<Clause<'p>>,
-    proofs: Arc<Proofs>,
+    left: Arc<Verifications>,
 }
 
 /// How many of the clauses must hold.
@@ -83,7 +82,7 @@ impl Policy {
             digest: reference.digest().cloned(),
             quantity,
             clauses,
-            proofs: Arc::default(),
+            left: Arc::default(),
         }
     }
 
@@ -156,10 +155,10 @@ impl Policy {
 }
 
 impl<'p> Ruling<'p> {
-    /// The same, which remembers there what it finds out, and knows what is there already.
+    /// The same, with as many verifications as are left there.
     #[must_use]
-    pub fn with_proofs(self, proofs: Arc<Proofs>) -> Self {
-        Self { proofs, ..self }
+    pub fn within(self, left: Arc<Verifications>) -> Self {
+        Self { left, ..self }
     }
 
     /// The image, in its one spelling.
@@ -203,16 +202,14 @@ impl<'p> Ruling<'p> {
         signed_in(&self.clauses)
     }
 
-    /// Whether the image may run, by what was found for its manifest and for each index that led
-    /// to it: a signature of any of them fulfils a requirement, for an index binds what it lists by
-    /// its digest.
+    /// The signatures that are enough for the image to run, of what was found for its manifest and
+    /// for each index that led to it: a signature of any of them fulfils a requirement, for an
+    /// index binds what it lists by its digest.
     ///
     /// A name without digest says nothing of the content: who asks has resolved it, and found the
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
     /// scope, and the host may have written the outer indexes: so `found` has the manifest and
     /// every index that led to it, even where no signature was looked for.
-    ///
-    /// Each signature is held against each key at most once in the life of the [`Proofs`].
     ///
     /// # Errors
     ///
@@ -222,7 +219,7 @@ impl<'p> Ruling<'p> {
         found: &[Found<'_>],
         keys: &KeySource<'_>,
         conditions: &Conditions,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<Placed>, Refusal> {
         self.check_refused(found, conditions)?;
         let is_named = |digest: &Digest| found.iter().any(|one| one.digest == digest);
         if let Some(clause) = self.clauses.first()
@@ -232,17 +229,25 @@ impl<'p> Ruling<'p> {
             return Err(self.refuse(clause, Reason::OtherContent));
         }
         let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
-        let case = self.case(&signatures, keys, conditions);
+        let case = Case { signatures: &signatures, keys, conditions, left: &self.left };
+        let mut enough = BTreeSet::new();
         for clause in self.of_contents(found) {
             let judged = clause.judge(&case);
-            judged.map_err(|reason| self.refuse(&clause, reason))?;
+            enough.extend(judged.map_err(|reason| self.refuse(&clause, reason))?);
         }
         let mut first: Option<Refusal> = None;
         for clause in &self.clauses {
             match (self.quantity, clause.judge(&case)) {
-                (Quantity::Each, Ok(())) => {}
-                (Quantity::One, Ok(())) => return Ok(()),
-                (Quantity::Each, Err(reason)) => return Err(self.refuse(clause, reason)),
+                (quantity, Ok(of_clause)) => {
+                    enough.extend(of_clause);
+                    if quantity == Quantity::One {
+                        first = None;
+                        break;
+                    }
+                }
+                (Quantity::Each, Err(reason)) | (_, Err(reason @ Reason::TooManyVerifications)) => {
+                    return Err(self.refuse(clause, reason));
+                }
                 (Quantity::One, Err(reason)) => {
                     let refusal = self.refuse(clause, reason);
                     // The first, but one that a signature changes comes before.
@@ -254,40 +259,10 @@ impl<'p> Ruling<'p> {
                 }
             }
         }
-        first.map_or(Ok(()), Err)
-    }
-
-    /// Those of the signatures that are enough for some of what is asked for, one for each
-    /// requirement, in their order. The others change no verdict, now or beside more; so what is
-    /// held back cannot be made more by signatures that a key made for something else, or made
-    /// again.
-    pub fn helpful(
-        &self,
-        found: &[Found<'_>],
-        keys: &KeySource<'_>,
-        conditions: &Conditions,
-    ) -> Vec<Placed> {
-        let placed: Vec<_> = found
-            .iter()
-            .flat_map(|one| one.signatures.iter().map(|signature| (one.digest, signature)))
-            .collect();
-        let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
-        let case = self.case(&signatures, keys, conditions);
-        let of_contents = self.of_contents(found);
-        let clauses = self.clauses.iter().chain(&of_contents);
-        let chosen: BTreeSet<_> = clauses.flat_map(|clause| clause.fulfilling(&case)).collect();
-        let chosen = chosen.into_iter().filter_map(|at| placed.get(at));
-        chosen.map(|(digest, signature)| ((*digest).clone(), (*signature).clone())).collect()
-    }
-
-    /// What the clauses are held to.
-    fn case<'c>(
-        &'c self,
-        signatures: &'c [Prepared<'c>],
-        keys: &'c KeySource<'c>,
-        conditions: &'c Conditions,
-    ) -> Case<'c> {
-        Case { signatures, keys, conditions, proofs: &self.proofs }
+        let placed = found.iter().flat_map(|one| one.signatures.iter().map(|it| (one.digest, it)));
+        let placed = placed.enumerate().filter(|(at, _)| enough.contains(at));
+        let placed = placed.map(|(_, (digest, signature))| (digest.clone(), signature.clone()));
+        first.map_or_else(|| Ok(placed.collect()), Err)
     }
 
     /// Whether the content is among what does not run, whatever a scope asks for.
@@ -340,6 +315,3 @@ impl fmt::Display for Requirement {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

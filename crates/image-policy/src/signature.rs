@@ -8,8 +8,9 @@ use oci_image::digest::Digest;
 use crate::base64;
 use crate::bundle::Bundle;
 use crate::identity::{Asked, Identity};
+use crate::key::PublicKey;
 use crate::payload::{MAX_PAYLOAD_BYTES, Payload};
-use crate::proofs::{Form, KnownKey, Proofs, Signed};
+use crate::verifications::Verifications;
 
 /// The longest base64 of a signature: RSA with 8192 bits has 1368 characters.
 pub(crate) const MAX_SIGNATURE_CHARS: usize = 4096;
@@ -70,7 +71,7 @@ pub(crate) enum Match {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
     /// One of these signed.
-    pub(crate) keys: &'a [KnownKey],
+    pub(crate) keys: &'a [PublicKey],
     /// The name in it.
     pub(crate) identity: &'a Identity,
     /// The image that the name must fit.
@@ -89,9 +90,10 @@ pub(crate) struct Prepared<'a> {
 enum Content {
     /// None, and what it is instead.
     Not(Match),
-    Simple(Signed, OnceCell<Option<Payload>>),
-    /// With whether it is for the content.
-    Bundle(Signed, Bundle, OnceCell<Option<bool>>),
+    /// A payload and its signature, with what it says.
+    Simple(Vec<u8>, Vec<u8>, OnceCell<Option<Payload>>),
+    /// What is signed, the bundle of it, and whether it is for the content.
+    Bundle(Vec<u8>, Bundle, OnceCell<Option<bool>>),
 }
 
 impl<'a> Found<'a> {
@@ -117,11 +119,7 @@ impl Signature {
         let content = match self {
             Self::Simple { payload, signature } => simple(payload, signature),
             Self::Bundle(bytes) => match Bundle::parse(bytes) {
-                Some(bundle) => {
-                    let signature = bundle.signature.clone();
-                    let signed = Signed::new(Form::Bundle, bundle.message(), signature);
-                    Content::Bundle(signed, bundle, OnceCell::new())
-                }
+                Some(bundle) => Content::Bundle(bundle.message(), bundle, OnceCell::new()),
                 None if Bundle::is_by_certificate(bytes) => Content::Not(Match::ByCertificate),
                 None => Content::Not(Match::Unreadable),
             },
@@ -137,33 +135,32 @@ fn simple(payload: &[u8], signature: &str) -> Content {
     let Some(signature) = base64::decode(signature) else {
         return Content::Not(Match::Unreadable);
     };
-    let signed = Signed::new(Form::Simple, payload.to_vec(), signature);
-    Content::Simple(signed, OnceCell::new())
+    Content::Simple(payload.to_vec(), signature, OnceCell::new())
 }
 
 impl Prepared<'_> {
-    /// Whether one of the keys made it, whatever it says.
-    pub(crate) fn is_by_one_of(&self, keys: &[KnownKey], proofs: &Proofs) -> bool {
-        match &self.content {
-            Content::Not(_) => false,
-            Content::Simple(signed, _) | Content::Bundle(signed, ..) => {
-                proofs.is_by_one_of(keys, signed)
+    /// Compares with what a requirement asks for; nothing where the verifications are used up.
+    pub(crate) fn compare(&self, wanted: &Wanted<'_>, left: &Verifications) -> Option<Match> {
+        let is_by_one = match &self.content {
+            Content::Not(what) => return Some(what.clone()),
+            Content::Simple(payload, signature, _) => {
+                left.is_by_one_of(wanted.keys, |key| key.verifies(payload, signature))
             }
-        }
+            Content::Bundle(message, bundle, _) => left
+                .is_by_one_of(wanted.keys, |key| key.verifies_bundle(message, &bundle.signature)),
+        };
+        is_by_one.map(|is_by_one| match is_by_one {
+            true => self.compare_statement(wanted),
+            false => Match::OtherKey,
+        })
     }
 
-    /// Compares with what a requirement asks for.
-    pub(crate) fn compare(&self, wanted: &Wanted<'_>, proofs: &Proofs) -> Match {
+    /// The same of what one of the keys signed.
+    fn compare_statement(&self, wanted: &Wanted<'_>) -> Match {
         match &self.content {
             Content::Not(what) => what.clone(),
-            Content::Simple(..) | Content::Bundle(..)
-                if !self.is_by_one_of(wanted.keys, proofs) =>
-            {
-                Match::OtherKey
-            }
-            Content::Simple(signed, payload) => {
-                let payload = payload.get_or_init(|| Payload::parse(signed.message()));
-                match payload {
+            Content::Simple(bytes, _, payload) => {
+                match payload.get_or_init(|| Payload::parse(bytes)) {
                     None => Match::NoStatement,
                     Some(payload) => self.compare_payload(payload, wanted),
                 }

@@ -1,8 +1,12 @@
 //! Which scope decides, and what a host can do about it by writing a name in another way.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+use std::sync::Arc;
+
+use image_policy::policy::MAX_POLICY_KEYS;
 use image_policy::ruling::Quantity;
-use image_policy::{Conditions, Policy};
+use image_policy::verifications::{MAX_VERIFICATIONS, Verifications};
+use image_policy::{Conditions, Found, Policy, Signature};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
@@ -171,7 +175,7 @@ fn a_scope_of_a_digest_is_for_the_content_whatever_the_name() {
         let judged = policy.ruling(&own_index).judge(&contents, &key, &Conditions::default());
         judged.map_err(|refusal| refusal.to_string())
     };
-    assert_eq!(runs(ACCEPT, ACCEPT), Ok(()));
+    assert_eq!(runs(ACCEPT, ACCEPT), Ok(Vec::new()));
     let refused = runs(ACCEPT, REJECT).unwrap_err();
     assert!(refused.contains(&scope), "{refused}");
     assert!(runs(ACCEPT, SIGNED).is_err());
@@ -205,4 +209,52 @@ fn where_one_scope_is_enough_a_refusal_that_a_signature_changes_comes_first() {
     }
     let refusal = refuse([("r.test/app:1", open_pgp), ("r.test/app:2", open_pgp)]);
     assert!(!refusal.may_be_helped(), "{refusal}");
+}
+
+#[test]
+fn a_policy_has_a_bounded_number_of_keys() {
+    let policy = |count: usize| {
+        let keys = vec!["\"/k\""; count / 2].join(",");
+        let signed = format!("[{{\"type\":\"sigstoreSigned\",\"keyPaths\":[{keys}]}}]");
+        let scopes = format!("{{\"docker\":{{\"r.test\":{signed}}}}}");
+        let text = format!("{{\"default\":{signed},\"transports\":{scopes}}}");
+        Policy::parse(text.as_bytes())
+    };
+    policy(MAX_POLICY_KEYS).unwrap();
+    let error = policy(MAX_POLICY_KEYS + 2).unwrap_err().to_string();
+    assert!(error.contains("\"r.test\"[0] (line 1) has more keys"), "{error}");
+}
+
+/// As many keys as a policy may have, in scopes that each must be tried, and signatures that none of
+/// them made: counted, for seconds are the machine's.
+#[test]
+fn so_many_signatures_are_held_against_keys_for_one_pull_and_no_more() {
+    const TAGS: usize = 64;
+    let keys = ["\"/k\""; MAX_POLICY_KEYS / TAGS].join(",");
+    let signed = format!("[{{\"type\":\"sigstoreSigned\",\"keyPaths\":[{keys}]}}]");
+    let scopes: Vec<_> = (0..TAGS).map(|tag| format!("r.test/app:{tag}")).collect();
+    let scopes: Vec<_> = scopes.iter().map(|scope| (scope.as_str(), signed.as_str())).collect();
+    let policy = policy(REJECT, &scopes);
+    let name = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
+    let digest = Digest::parse(DIGEST).unwrap();
+    let key = |_: &str| Ok(include_bytes!("data/signatures/keys/p384.pub").to_vec());
+    let signature = Signature::Simple { payload: Vec::new(), signature: "AAAA".to_owned() };
+    let refusal = |left: &Arc<Verifications>, count: usize| {
+        let signatures = vec![signature.clone(); count];
+        let found = [Found { digest: &digest, signatures: &signatures }];
+        let ruling = policy.ruling(&name).within(left.clone());
+        let refusal = ruling.judge(&found, &key, &Conditions::default()).unwrap_err();
+        (refusal.may_be_helped(), refusal.to_string())
+    };
+    let left = Arc::default();
+    let all = MAX_VERIFICATIONS / MAX_POLICY_KEYS;
+    for _ in 0..2 {
+        let (may_be_helped, words) = refusal(&left, all / 2);
+        assert!(may_be_helped && words.contains("is by that key"), "{words}");
+    }
+    let (may_be_helped, words) = refusal(&left, 1);
+    assert!(!may_be_helped, "{words}");
+    let most = format!("cannot be judged by {MAX_VERIFICATIONS} verifications of a signature by a");
+    assert!(words.contains(&most), "{words}");
+    assert!(refusal(&Arc::default(), all + 1).1.contains(&most));
 }

@@ -349,11 +349,14 @@ impl Error {
     }
 
     /// Whether another source cannot help: what is wrong is on this side, or in bytes that are the
-    /// right ones.
+    /// right ones, or the image policy refuses whatever it has.
     pub fn is_local(&self) -> bool {
         let is_right_blob = matches!(self, Self::Layer { source, .. }
             if matches!(**source, LayerError::Decryption(_) | LayerError::DiffId(_)));
-        is_right_blob || matches!(self.kind(), Kind::Request | Kind::Exhausted | Kind::Internal)
+        let is_refused = matches!(self, Self::Policy(refusal) if !refusal.may_be_helped());
+        is_right_blob
+            || is_refused
+            || matches!(self.kind(), Kind::Request | Kind::Exhausted | Kind::Internal)
     }
 }
 

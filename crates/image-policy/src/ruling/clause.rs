@@ -9,9 +9,9 @@ use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Requirement, Signed};
-use crate::proofs::Proofs;
 use crate::refusal::{Reason, Shortcoming, in_words};
 use crate::signature::{Match, Prepared, Wanted};
+use crate::verifications::Verifications;
 
 /// How much of a scope a message shows, in characters.
 const MAX_SCOPE_CHARS: usize = 300;
@@ -21,7 +21,7 @@ pub(super) struct Case<'c> {
     pub(super) signatures: &'c [Prepared<'c>],
     pub(super) keys: &'c KeySource<'c>,
     pub(super) conditions: &'c Conditions,
-    pub(super) proofs: &'c Proofs,
+    pub(super) left: &'c Verifications,
 }
 
 /// The requirements of one scope, and the name that the image has for them.
@@ -70,53 +70,35 @@ impl<'p> Clause<'p> {
         self.requirements.iter().any(is_signed) && self.requirements.iter().all(may_hold)
     }
 
-    pub(super) fn judge(&self, case: &Case<'_>) -> Result<(), Reason> {
+    /// Which of the signatures are enough, one for each requirement that asks for one.
+    pub(super) fn judge(&self, case: &Case<'_>) -> Result<Vec<usize>, Reason> {
+        let mut enough = Vec::new();
         for requirement in self.requirements {
             match requirement {
                 Requirement::Accept => {}
                 Requirement::Reject => return Err(Reason::Rejected),
                 Requirement::Unsupported(what) => return Err(Reason::Unsupported(*what)),
-                Requirement::Signed(signed) => self.judge_signed(signed, case)?,
+                Requirement::Signed(signed) => enough.push(self.judge_signed(signed, case)?),
             }
         }
-        Ok(())
+        Ok(enough)
     }
 
-    fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<(), Reason> {
-        let best = self.best(signed, case)?.map(|(match_, _)| match_);
-        match Shortcoming::of(best, case.conditions.signed_not_before()) {
-            None => Ok(()),
-            Some(shortcoming) => Err(Reason::Signature(in_words(signed), shortcoming)),
-        }
-    }
-
-    /// The best that a signature is to a requirement, and which one that is.
-    fn best(&self, signed: &Signed, case: &Case<'_>) -> Result<Option<(Match, usize)>, Reason> {
-        let known = |key: &KeyPlace| case.proofs.key(key, || read(key, case.keys));
-        let keys: Result<Vec<_>, _> = signed.keys.iter().map(known).collect();
+    fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<usize, Reason> {
+        let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, case.keys)).collect();
         let keys = keys?;
         let not_before = case.conditions.signed_not_before();
         let wanted =
             Wanted { keys: &keys, identity: &signed.identity, asked: &self.asked, not_before };
-        let mut best: Option<(Match, usize)> = None;
+        let mut best = None;
         for (at, signature) in case.signatures.iter().enumerate() {
-            let match_ = signature.compare(&wanted, case.proofs);
-            let is_enough = match_ == Match::Fulfilled;
-            best = best.max(Some((match_, at)));
-            if is_enough {
-                break;
+            match signature.compare(&wanted, case.left) {
+                None => return Err(Reason::TooManyVerifications),
+                Some(Match::Fulfilled) => return Ok(at),
+                other => best = best.max(other),
             }
         }
-        Ok(best)
-    }
-
-    /// Which of the signatures are enough for some of what is asked for: one for each requirement
-    /// that holds. Where a key of a requirement cannot be read, no signature fulfils it.
-    pub(super) fn fulfilling(&self, case: &Case<'_>) -> impl Iterator<Item = usize> {
-        signed_in([self]).filter_map(|signed| match self.best(signed, case) {
-            Ok(Some((Match::Fulfilled, at))) => Some(at),
-            _ => None,
-        })
+        Err(Reason::Signature(in_words(signed), Shortcoming::of(best, not_before)))
     }
 }
 

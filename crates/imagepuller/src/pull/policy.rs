@@ -4,8 +4,7 @@
 //!
 //! - `rules`: the policy of one pull, where its text and its keys are; `files`: those in the
 //!   directory of the measured document.
-//! - `gate`: what a pull asks of it, and in which order; `evidence`: signatures, and how few of
-//!   them are enough.
+//! - `gate`: what a pull asks of it, and in which order; `evidence`: signatures on their way.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Signatures on their way to a judgement, and how few of them are enough.
+//! Signatures on their way to a judgement, and those that are kept.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,17 +15,9 @@ pub struct Bound {
     bytes: usize,
 }
 
-/// Of all that is held against a policy at once, whoever had it: what one source may have in two
-/// places of two contents, the manifest and the index above it, beside what is held back. What is
-/// above that, of indexes in indexes, is left out.
-pub const AT_ONCE: Bound = Bound {
-    signatures: 4 * MAX_SIGNATURES + HELD_BACK.signatures,
-    bytes: 4 * MAX_PLACE_BYTES + HELD_BACK.bytes,
-};
-
-/// Of what is held back of what was kept, and of the sources before: what is enough for some of
-/// what is asked for.
-pub const HELD_BACK: Bound = Bound { signatures: MAX_SIGNATURES, bytes: MAX_PLACE_BYTES };
+/// Of what one source has: as much as two places of two contents may have, the manifest and the
+/// index above it. What is above that, of indexes in indexes, is left out.
+pub const OF_SOURCE: Bound = Bound { signatures: 4 * MAX_SIGNATURES, bytes: 4 * MAX_PLACE_BYTES };
 
 /// The signatures of each content, in the order of the contents.
 pub fn by_content<'p>(
@@ -39,28 +31,6 @@ pub fn by_content<'p>(
     let mut of = |digest: &Digest| sorted.remove(digest).unwrap_or_default();
     let contents = contents.iter();
     contents.map(|digest| (digest.clone(), of(digest))).collect()
-}
-
-/// As few of the signatures as a verdict needs that holds with all of them. A signature more never
-/// makes a verdict worse, so each that is needed is found by halving.
-pub fn fewest<T: Clone>(all: &[T], holds: impl Fn(&[T]) -> bool) -> Vec<T> {
-    let mut needed = Vec::new();
-    let mut rest = all;
-    while !rest.is_empty() && !holds(&needed) {
-        let with = |count: usize| [&needed, rest.get(..count).unwrap_or(rest)].concat();
-        // The shortest beginning with which it holds; its last one is needed.
-        let (mut low, mut high) = (1, rest.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            match holds(&with(middle)) {
-                true => high = middle,
-                false => low = middle + 1,
-            }
-        }
-        needed.extend(rest.get(low - 1).cloned());
-        rest = rest.get(..low - 1).unwrap_or_default();
-    }
-    needed
 }
 
 /// The first of the signatures, each once, and how many more there are.
@@ -101,27 +71,7 @@ pub fn to_keep(held: &[Placed], before: &[Placed]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-
-    #[test]
-    fn few_judgements_find_the_few_that_are_needed() {
-        let all: Vec<u32> = (0..1000).collect();
-        for needed in [vec![], vec![0], vec![999], vec![3, 500], vec![1, 2, 998]] {
-            let asked = Cell::new(0);
-            let mut found = fewest(&all, |some| {
-                asked.set(asked.get() + 1);
-                needed.iter().all(|one| some.contains(one))
-            });
-            found.sort_unstable();
-            assert_eq!(found, needed);
-            assert!(asked.get() <= 1 + needed.len() * 12, "{}", asked.get());
-        }
-        // Any of two, and a verdict that never holds.
-        assert_eq!(fewest(&all, |some| some.contains(&7) || some.contains(&9)), [7]);
-        assert!(fewest(&all, |_| false).len() <= all.len());
-    }
 
     #[test]
     fn what_is_held_at_once_is_bounded_and_there_once() {
@@ -141,23 +91,6 @@ mod tests {
         assert_eq!(bounded(&all, bound), (held, 1));
         let all = [large(1), large(2), large(3)];
         assert_eq!(bounded(&all, bound), (all[..2].to_vec(), 1));
-    }
-
-    /// What one source may have at most has room beside all that is held back.
-    #[test]
-    fn what_is_held_back_takes_nothing_from_a_source() {
-        let digest = Digest::parse(&format!("sha256:{}", "1".repeat(64))).unwrap();
-        let all_of = |places: usize, first: usize| -> Vec<Placed> {
-            let bytes = MAX_PLACE_BYTES / MAX_SIGNATURES;
-            let number = |number: usize| (first + number).to_le_bytes().repeat(bytes / 8);
-            let bundle = |at: usize| (digest.clone(), Signature::Bundle(number(at)));
-            (0..places * MAX_SIGNATURES).map(bundle).collect()
-        };
-        let (held_back, cut) = bounded(&all_of(2, 10_000), HELD_BACK);
-        assert_eq!((held_back.len(), cut), (MAX_SIGNATURES, MAX_SIGNATURES));
-        let own = all_of(4, 0);
-        let (held, left_out) = bounded(held_back.iter().chain(&own), AT_ONCE);
-        assert_eq!((held.len(), left_out), (held_back.len() + own.len(), 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! store, [`Gate::admit`] with what the sources have, before a layer is fetched and before a key is
 //! unwrapped.
 
-use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use image_policy::conditions::TagRefused;
@@ -16,7 +16,7 @@ use registry_client::registry::Registry;
 use tokio::sync::Mutex;
 
 use super::PolicyPlace;
-use super::evidence::{AT_ONCE, HELD_BACK, bounded, to_keep};
+use super::evidence::{OF_SOURCE, bounded, to_keep};
 use super::rules::{Keys, Rules, Verdict};
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -146,9 +146,9 @@ impl<'p> Gate<'p> {
         }
     }
 
-    /// Asks one source after the other for signatures, until the image may run. Gives what is to be
-    /// kept beside it, if there is something; `before` was. `early` are signatures of the first of
-    /// the contents that are there already.
+    /// Asks one source after the other for signatures, until one has all that the image needs.
+    /// Gives what is to be kept beside it, if there is something; `before` was. `early` are
+    /// signatures of the first of the contents that are there already.
     ///
     /// # Errors
     ///
@@ -161,35 +161,24 @@ impl<'p> Gate<'p> {
         sources: &Sources,
     ) -> Result<Option<Vec<u8>>, Error> {
         let early = early.unwrap_or_default();
-        let (known, _) = bounded(before.iter().chain(&early.signatures), AT_ONCE);
-        match self.judge(contents, &known).await? {
+        match self.judge(contents, &early.signatures).await? {
             Ok(held) if held.is_empty() => return Ok(None),
             Ok(held) => return Ok(Some(to_keep(&held, before))),
             Err(refusal) if !refusal.may_be_helped() => return Err(refusal.into()),
             Err(_) => {}
         }
-        // What was kept, and the sources before had, that may help beside what the next one has.
-        let others = Lock::new(self.helpful(contents, &known).await?);
         let asked = sources.first(async |registry| {
-            let fetched = early.of(registry, contents).await;
-            let own = &fetched.signatures;
-            let (all, left_out) = {
-                let others = others.lock().unwrap_or_else(PoisonError::into_inner);
-                bounded(others.iter().chain(own), AT_ONCE)
-            };
-            let refusal = match (self.judge(contents, &all).await?, fetched.failed) {
-                (Ok(held), _) => return Ok(held),
-                (Err(_), Some(error)) => Error::Signatures(error),
-                (Err(refusal), None) => {
-                    // Its own, and not what others had.
-                    let looked_at = own.len().saturating_sub(left_out);
-                    let left_out = fetched.left_out + left_out;
-                    refusal.with_left_out(looked_at, left_out).into()
+            let Fetched { signatures, left_out, failed } = early.of(registry, contents).await;
+            let (signatures, more) = bounded(&signatures, OF_SOURCE);
+            match (self.judge(contents, &signatures).await?, failed) {
+                (Ok(held), _) => Ok(held),
+                (Err(refusal), Some(error)) if refusal.may_be_helped() => {
+                    Err(Error::Signatures(error))
                 }
-            };
-            let helpful = self.helpful(contents, &all).await?;
-            *others.lock().unwrap_or_else(PoisonError::into_inner) = helpful;
-            Err(refusal)
+                (Err(refusal), _) => {
+                    Err(refusal.with_left_out(signatures.len(), left_out + more).into())
+                }
+            }
         });
         let held = asked.await.map_err(Error::of_policy)?;
         Ok(Some(to_keep(&held, before)))
@@ -229,25 +218,6 @@ impl<'p> Gate<'p> {
                 Verdict::Refused(refusal) => return Ok(Err(refusal)),
                 // Each time at least one that was not asked for yet.
                 Verdict::Wants(paths) => self.get(paths, &mut keys).await?,
-            }
-        }
-    }
-
-    /// Those of the signatures that help beside others, and no more than are held back.
-    async fn helpful(&self, contents: &[Digest], found: &[Placed]) -> Result<Vec<Placed>, Error> {
-        let Some(rules) = &self.rules else {
-            return Ok(Vec::new());
-        };
-        let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
-        let mut keys = self.keys.lock().await;
-        loop {
-            let (rules, keys_of_now, name) = (rules.clone(), keys.clone(), self.name.clone());
-            let (contents, found) = (contents.clone(), found.clone());
-            let helpful =
-                blocking(move || Ok(rules.helpful(&name, &contents, &found, &keys_of_now)));
-            match helpful.await? {
-                Ok(helpful) => return Ok(bounded(&helpful, HELD_BACK).0),
-                Err(paths) => self.get(paths, &mut keys).await?,
             }
         }
     }

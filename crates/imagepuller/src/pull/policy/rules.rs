@@ -8,14 +8,14 @@ use image_policy::conditions::TagRefused;
 use image_policy::kept::Placed;
 use image_policy::key::{MAX_KEY_BYTES, PublicKey};
 use image_policy::policy::MAX_POLICY_BYTES;
-use image_policy::proofs::Proofs;
 use image_policy::ruling::Ruling;
+use image_policy::verifications::Verifications;
 use image_policy::{Conditions, Found, Name, Policy, Refusal, Signature, section};
 use oci_image::digest::Digest;
 use pull_route::Settings;
 use puller_config::{ImagePolicy, PolicySource, ResourceUri};
 
-use super::evidence::{by_content, fewest};
+use super::evidence::by_content;
 use super::{PolicyPlace, files};
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -30,8 +30,8 @@ pub struct Rules {
     policy: Policy,
     conditions: Conditions,
     files: Files,
-    /// What the keys have verified in this pull, whichever source had it.
-    proofs: Arc<Proofs>,
+    /// The verifications that are left of this pull, whichever source has the signatures.
+    left: Arc<Verifications>,
 }
 
 /// Where the keys are that a policy names by a path.
@@ -72,7 +72,7 @@ impl Rules {
                 let directory = place.directory.clone();
                 let policy = measured(written, directory.clone(), settings, secrets).await?;
                 let files = Files::Measured(directory);
-                Self { policy, conditions, files, proofs: Arc::default() }
+                Self { policy, conditions, files, left: Arc::default() }
             }
             (None, Some(given)) => Self::given(given.clone()).await?,
             (Some(_), Some(_)) => {
@@ -100,7 +100,7 @@ impl Rules {
             // Who types a tag wants what is there now; the policy says whether it will do.
             let every = [String::new()];
             let conditions = Conditions::parse(&every, None, &[]).unwrap_or_default();
-            Ok(Self { policy, conditions, files: Files::Beside(file), proofs: Arc::default() })
+            Ok(Self { policy, conditions, files: Files::Beside(file), left: Arc::default() })
         })
         .await
     }
@@ -115,7 +115,7 @@ impl Rules {
     }
 
     fn ruling(&self, name: &Name) -> Ruling<'_> {
-        self.policy.ruling_of(name).with_proofs(self.proofs.clone())
+        self.policy.ruling_of(name).within(self.left.clone())
     }
 
     /// Logs the scope that decides for a name, where it accepts anything.
@@ -142,44 +142,13 @@ impl Rules {
         keys: &Keys,
     ) -> Verdict {
         let wanted = Wanted::default();
-        let source = wanted.source(keys);
-        let ruling = self.ruling(name);
-        let judge = |some: &[Placed]| {
-            let sorted = by_content(contents, some);
-            ruling.judge(&found_in(&sorted), &source, &self.conditions)
-        };
-        let verdict = match judge(found) {
-            Ok(()) => Verdict::Holds(fewest(found, |some| judge(some).is_ok())),
-            Err(refusal) => Verdict::Refused(refusal),
-        };
-        let wanted = wanted.all();
-        match wanted.is_empty() || matches!(verdict, Verdict::Holds(_)) {
-            true => verdict,
-            false => Verdict::Wants(wanted),
-        }
-    }
-
-    /// Those of the signatures that help beside others, or the keys that it takes to know it.
-    /// Computes for a while.
-    ///
-    /// # Errors
-    ///
-    /// The keys; each time at least one that is not there.
-    pub fn helpful(
-        &self,
-        name: &Name,
-        contents: &[Digest],
-        found: &[Placed],
-        keys: &Keys,
-    ) -> Result<Vec<Placed>, BTreeSet<String>> {
-        let wanted = Wanted::default();
-        let source = wanted.source(keys);
         let sorted = by_content(contents, found);
-        let ruling = self.ruling(name);
-        let helpful = ruling.helpful(&found_in(&sorted), &source, &self.conditions);
-        match wanted.all() {
-            wanted if wanted.is_empty() => Ok(helpful),
-            wanted => Err(wanted),
+        let judged =
+            self.ruling(name).judge(&found_in(&sorted), &wanted.source(keys), &self.conditions);
+        match (judged, wanted.all()) {
+            (Ok(enough), _) => Verdict::Holds(enough),
+            (Err(refusal), wanted) if wanted.is_empty() => Verdict::Refused(refusal),
+            (Err(_), wanted) => Verdict::Wants(wanted),
         }
     }
 
@@ -289,6 +258,3 @@ fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, 
         registry_client::Error::ConfigurationInvalid { path, problems }.into()
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use confidential_fixtures::encrypted::{Key, KeyKind, Which, encrypt};
 use confidential_fixtures::signed::{SimpleSignature, digest_of};
+use image_policy::policy::MAX_POLICY_KEYS;
 use serde_json::json;
 
 use super::place::{Place, document, policy, signed_by};
@@ -59,14 +60,16 @@ fn privileged_an_image_runs_by_the_signature_that_its_owner_asks_for() {
     assert_eq!(place.site.registry.requests(), requests, "nobody was asked");
 }
 
-/// More than are fetched: a refusal is not taken for a verdict about all of them.
+/// More than are fetched: a refusal is not taken for a verdict about all of them. And of those that
+/// are fetched, no more is verified than a pull may.
 #[test]
 fn privileged_a_refusal_says_how_many_signatures_were_looked_at() {
     vm_harness::needs_root!();
     let place = Place::start();
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
     let name = place.name("team/app");
-    place.policy(&json!({"default": [signed_by("team.pub", "matchRepository")]}), "");
+    let by_team = json!({"default": [signed_by("team.pub", "matchRepository")]});
+    place.policy(&by_team, "");
     let other = SimpleSignature::new(&place.other, &digest, &name).unwrap();
     let changed = |number: usize| SimpleSignature {
         payload: [&other.payload[..], number.to_string().as_bytes()].concat(),
@@ -76,6 +79,15 @@ fn privileged_a_refusal_says_how_many_signatures_were_looked_at() {
     place.put(&many, &digest, "team/app");
     let words = ["is by that key", "; only 128 of 300 signatures were looked at"];
     place.puller.refuse(&image, 65, &words);
+    // Each is within its bounds, and their product is not.
+    let all = json!({"default": [{
+        "type": "sigstoreSigned", "keyPaths": vec!["team.pub"; MAX_POLICY_KEYS],
+        "signedIdentity": {"type": "matchRepository"},
+    }]});
+    place.policy(&all, "");
+    let words = ["cannot be judged by 32768 verifications", "remove signatures"];
+    place.puller.refuse(&image, 65, &words);
+    place.policy(&by_team, "");
     // Who signs again appends.
     many.push(SimpleSignature::new(&place.team, &digest, &name).unwrap());
     place.put(&many, &digest, "team/app");
