@@ -56,6 +56,11 @@ const ROWS: &[Row] = &[
         "type": "sigstoreSigned", "keyPath": "/k", "signedIdentity": {"type": "remapIdentity",
         "prefix": "mirror.corp/vendor", "signedPrefix": "registry.vendor.example"}}]}"#),
         (65, "default[0].signedIdentity (line 2) is a remapIdentity, which is not supported")),
+    // Former forms and versions.
+    (Program::KataConfigdev, "check --for 0.1.0 x", (MAIN, ""),
+        (64, "unexpected argument '--for'")),
+    (Program::KataConfigdev, "install --watch --config x", (MAIN, ""),
+        (64, "unexpected argument '--watch'")),
 ];
 
 #[test]

@@ -77,7 +77,7 @@ impl Pod {
 fn daemon_set(generation: u32, observed: u32, ready: u32) -> Answer {
     ok(&format!(
         r#"{{"metadata": {{"generation": {generation}}}, "spec": {{"template": {{"spec":
-        {{"containers": [{{"name": "installer", "args": ["install", "--watch"]}}]}}}}}},
+        {{"containers": [{{"name": "installer", "args": ["node-agent"]}}]}}}}}},
         "status": {{"observedGeneration": {observed}, "desiredNumberScheduled": 3,
         "updatedNumberScheduled": {ready}, "numberReady": {ready}}}}}"#
     ))

@@ -76,14 +76,6 @@ pub(crate) fn without(missing: &[String], name: &str) -> String {
     )
 }
 
-/// That `what` of the set `name` stays as an earlier installation made it.
-pub(crate) fn awaited(what: &str, name: &str, reason: &str) -> String {
-    format!(
-        "{reason}; the set {name} keeps its {what} from before until then. To end that, remove the \
-        file from the node"
-    )
-}
-
 /// That the secrets have not come.
 pub(crate) fn sentence(names: &[String]) -> String {
     match names {

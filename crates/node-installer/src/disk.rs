@@ -2,17 +2,15 @@
 
 use puller_config::MAX_DOCUMENT_BYTES;
 
-use crate::document::Kept;
 use crate::plan::{Disk, SecretFile};
 use crate::secret::Secret;
-use crate::{Error, Set, arrival};
+use crate::{Error, Set};
 
 /// The further disks of the set `name` whose keys its secret has, with the problems and warnings
-/// about the others. `kept` says what is on the node already of the one with a magic.
+/// about the others.
 pub(crate) fn disks<'s>(
     name: &str,
     set: &'s Set,
-    kept: impl Fn(&str) -> Kept,
     problems: &mut Vec<Error>,
     warnings: &mut Vec<String>,
 ) -> Vec<Disk<'s>> {
@@ -20,12 +18,6 @@ pub(crate) fn disks<'s>(
     for (magic, key) in &set.disks {
         match Secret::read(&set.secret, key, MAX_DOCUMENT_BYTES) {
             Ok(Secret::Present(content)) => disks.push((&**magic, SecretFile::Made(content))),
-            // Not even the secret is there.
-            Ok(Secret::Absent { others }) if others.is_empty() && kept(magic) == Kept::Earlier => {
-                let what = arrival::sentence(&[set.source().name_of(&set.secret)]);
-                warnings.push(arrival::awaited(&format!("disk {magic:?}"), name, &what));
-                disks.push((magic, SecretFile::Awaited));
-            }
             Ok(Secret::Absent { .. }) => warnings.push(format!(
                 "the secret of the set {name} has no key {key:?}; its sandboxes get no disk \
                 {magic:?}"

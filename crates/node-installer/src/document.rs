@@ -30,25 +30,13 @@ pub(crate) struct MadeDocument {
     pub(crate) notes: Vec<String>,
 }
 
-/// What is on the node already of a file that is made of secrets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
-    /// Nothing, or what only takes its place.
-    Nothing,
-    /// What was made of the set's secrets. It stays where the new ones are unusable.
-    Own,
-    /// What an earlier installation made of secrets that nobody knows here. It stays until the
-    /// set's secrets come: that none is there says nothing about it.
-    Earlier,
-}
-
-/// Makes the document of the set `name` from `source`, where `kept` is there already. That of a
-/// namespace is called `SET/namespaces/NAMESPACE`.
-pub(crate) fn make(name: &str, source: &Source, kept: Kept) -> MadeDocument {
+/// Makes the document of the set `name` from `source`. Where one is there already (`is_kept`), that
+/// stays if the secrets are unusable. That of a namespace is called `SET/namespaces/NAMESPACE`.
+pub(crate) fn make(name: &str, source: &Source, is_kept: bool) -> MadeDocument {
     let mut making = DocumentMaker {
         name,
         source,
-        kept,
+        is_kept,
         problems: Vec::new(),
         warnings: Vec::new(),
         findings: Vec::new(),
@@ -85,7 +73,7 @@ enum Made {
 struct DocumentMaker<'s> {
     name: &'s str,
     source: &'s Source,
-    kept: Kept,
+    is_kept: bool,
     problems: Vec<Error>,
     warnings: Vec<String>,
     findings: Vec<Finding>,
@@ -127,7 +115,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Document {
                     set: self.name.into(),
                     problems,
-                    kept: self.is_kept(),
+                    kept: self.is_kept,
                 });
                 (Made::Unusable, Vec::new())
             }
@@ -203,7 +191,7 @@ impl<'s> DocumentMaker<'s> {
                 set,
                 place: place(path),
                 rule,
-                kept: self.is_kept(),
+                kept: self.is_kept,
             },
         });
     }
@@ -238,7 +226,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Merge {
                     set: self.name.into(),
                     source,
-                    kept: self.is_kept(),
+                    kept: self.is_kept,
                 });
                 Made::Unusable
             }
@@ -271,7 +259,7 @@ impl<'s> DocumentMaker<'s> {
                 self.problems.push(Error::Keys {
                     set: self.name.into(),
                     source,
-                    kept: self.is_kept(),
+                    kept: self.is_kept,
                 });
                 Made::Unusable
             }
@@ -313,7 +301,7 @@ impl<'s> DocumentMaker<'s> {
                     set: self.name.to_owned(),
                     place: place.clone(),
                     rule: format!("nothing in it can be used: {lost}"),
-                    kept: self.is_kept(),
+                    kept: self.is_kept,
                 });
             }
         }
@@ -362,36 +350,19 @@ impl<'s> DocumentMaker<'s> {
         self.findings.push(Finding { source: source.to_string(), key: key.to_owned(), loss, text });
     }
 
-    /// Whether an earlier document stays where this one is unusable.
-    fn is_kept(&self) -> bool {
-        self.kept != Kept::Nothing
-    }
-
     /// What is installed. Where something required has not come, that and nothing else: a part of
     /// the credentials would let the guest ask for the rest anonymously.
     fn finish(mut self, made: Made) -> MadeDocument {
         let missing = self.needed_and_missing();
-        let awaits = self.kept == Kept::Earlier;
         let document = match made {
-            Made::Unusable if self.is_kept() => SecretFile::Unusable,
+            Made::Unusable if self.is_kept => SecretFile::Unusable,
             Made::Unusable => SecretFile::Made(arrival::unusable()),
             Made::Nothing | Made::Document(_) if self.source.required && !missing.is_empty() => {
                 self.problems.push(Error::Missing {
                     set: self.name.to_owned(),
                     what: arrival::sentence(&missing),
-                    kept: awaits,
                 });
-                match awaits {
-                    true => SecretFile::Awaited,
-                    false => SecretFile::Made(arrival::refusal(&missing)),
-                }
-            }
-            Made::Nothing if awaits => {
-                let missing = self.missing.iter().map(|path| self.source.name_of(path));
-                let what = arrival::sentence(&missing.collect::<Vec<_>>());
-                let line = arrival::awaited("document", self.name, &what);
-                self.warnings.push(line);
-                SecretFile::Awaited
+                SecretFile::Made(arrival::refusal(&missing))
             }
             Made::Nothing | Made::Document(_) => {
                 let missing = self.missing.iter().filter(|path| !self.source.may_be_absent(path));

@@ -31,18 +31,13 @@ pub(crate) enum DropIn {
     Unclear,
 }
 
-/// Takes the line out of the drop-in `text` that names a wrapper below one of `prefixes`, or one
-/// that `is_listed`: what was taken over is below no prefix any more.
-pub(crate) fn without_wrapper(
-    text: &[u8],
-    prefixes: &[HostPath],
-    is_listed: &dyn Fn(&HostPath) -> bool,
-) -> DropIn {
+/// Takes the line out of the drop-in `text` that names a wrapper below one of `prefixes`.
+pub(crate) fn without_wrapper(text: &[u8], prefixes: &[HostPath]) -> DropIn {
     let Ok(said) = Said::parse(text) else {
         // Kata reads none of it either.
         return DropIn::Harmless;
     };
-    let is_ours = |path: &str| is_ours(path, prefixes, is_listed);
+    let is_ours = |path: &str| is_ours(path, prefixes);
     let Some((line, _)) = said.qemu_path.filter(|(_, path)| is_ours(path)) else {
         return DropIn::Harmless;
     };
@@ -56,13 +51,10 @@ pub(crate) fn without_wrapper(
     }
 }
 
-fn is_ours(path: &str, prefixes: &[HostPath], is_listed: &dyn Fn(&HostPath) -> bool) -> bool {
+fn is_ours(path: &str, prefixes: &[HostPath]) -> bool {
     let Ok(path) = HostPath::parse(path) else {
         return false;
     };
-    if is_listed(&path) {
-        return true;
-    }
     let (directory, name) = path.split();
     let chain = directory.map(|directory| directory.chain());
     let chain = chain.unwrap_or_default();
@@ -121,19 +113,8 @@ mod tests {
             ("# changed\n".into(), DropIn::Harmless),
             (format!("[hypervisor.qemu\n{path}\n"), DropIn::Harmless),
         ] {
-            assert_eq!(without_wrapper(text.as_bytes(), &prefixes, &|_| false), expected, "{text}");
+            assert_eq!(without_wrapper(text.as_bytes(), &prefixes), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_wrapper_on_the_list_is_ours_wherever_it_is() {
-        let text = b"[hypervisor.qemu]\npath = \"/opt/q/bin/kata-configdev-qemu\"\n";
-        let listed = HostPath::parse("/opt/q/bin/kata-configdev-qemu").unwrap();
-        assert_eq!(
-            without_wrapper(text, &[], &|path| *path == listed),
-            DropIn::Without(b"[hypervisor.qemu]\n".to_vec())
-        );
-        assert_eq!(without_wrapper(text, &[], &|_| false), DropIn::Harmless);
     }
 
     #[test]

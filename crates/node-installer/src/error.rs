@@ -112,17 +112,6 @@ pub enum Error {
         /// Why.
         fault: NotAdministered,
     },
-    /// The list of files at the former prefix cannot be used.
-    #[error(
-        "take over what {path} names: {reason}; what it names stays on the node, and everything \
-        else is done. Mend or remove it"
-    )]
-    FormerList {
-        /// The list.
-        path: HostPath,
-        /// Why.
-        reason: String,
-    },
     /// The node's file system refused.
     #[error("{action} {path} on the node: {source}")]
     Node {
@@ -319,17 +308,12 @@ pub enum Error {
         source: io::Error,
     },
     /// A required set waits for secrets.
-    #[error("find what the set {set} requires: {what}; until then its sandboxes {}", match kept {
-        true => "keep the document from before",
-        false => "pull nothing",
-    })]
+    #[error("find what the set {set} requires: {what}; until then its sandboxes pull nothing")]
     Missing {
         /// The set.
         set: String,
         /// Which secrets have not come, as its sandboxes are told.
         what: String,
-        /// Whether the document of an earlier installation stays in place.
-        kept: bool,
     },
     /// The document is not valid; see [`Error::lines`] for all of it.
     #[error("accept the document of the set {set}: {}; {}", counted(problems), consequence(*kept))]
@@ -405,7 +389,6 @@ impl Error {
             | Self::WrapperLength { .. }
             | Self::Manifest { .. }
             | Self::Untrusted { .. }
-            | Self::FormerList { .. }
             | Self::NotOurs { .. }
             | Self::LeftBehind { .. }
             | Self::Misplaced { .. }
@@ -458,7 +441,6 @@ impl Error {
             | Self::Owned { .. }
             | Self::Manifest { .. }
             | Self::Untrusted { .. }
-            | Self::FormerList { .. }
             | Self::Node { .. }
             | Self::HandlerMissing { .. }
             | Self::DirectoryDeleted { .. }

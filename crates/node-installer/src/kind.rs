@@ -20,10 +20,6 @@ pub(crate) const DISK: &str = "disk-";
 /// behind everything that Kata's installer (10 to 50) and people number.
 pub(crate) const DROP_IN: &str = "zz-kata-configdev.toml";
 
-/// The drop-in's name in earlier versions, which `50-user-overrides.toml` of Kata's installer sorts
-/// behind.
-pub(crate) const FORMER_DROP_IN: &str = "50-configdev.toml";
-
 /// What an installed file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -59,10 +55,10 @@ impl Kind {
         matches!(self, Self::Wrapper | Self::Settings)
     }
 
-    /// The kind of a file that an earlier version listed without it, by its path.
+    /// The kind of a file by its path.
     pub(crate) fn of_path(path: &HostPath) -> Self {
         match path.split().1 {
-            DROP_IN | FORMER_DROP_IN => Self::DropIn,
+            DROP_IN => Self::DropIn,
             WRAPPER => Self::Wrapper,
             PROGRAM => Self::Program,
             DOCUMENT => Self::Document,

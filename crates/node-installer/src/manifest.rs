@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-pub(crate) use self::form::{Claim, claim};
-
 use self::form::parse;
 use self::newer::Newer;
 use crate::administered::require_administered;
@@ -24,14 +22,11 @@ use crate::{Error, HostPath, Options};
 /// The list's name in the prefix.
 pub const NAME: &str = "installed.json";
 
-/// The prefix that the chart gave every release before lists had owners.
-pub(crate) const FORMER_PREFIX: &str = "/opt/kata-configdev";
-
 /// The longest list; the most sets with the most handlers and documents have less, unless their
 /// paths are longer than any real ones. Free to change.
 const MAX_MANIFEST_BYTES: usize = 32 << 20;
 
-/// The form of the list. The first had neither a number, nor an owner, nor kinds and sets.
+/// The form of the list.
 ///
 /// It rises where an older version would do something wrong by what it understands, such as with
 /// another kind of file. A key that an older version may take no notice of needs no other number:
@@ -61,7 +56,6 @@ pub(crate) struct Manifest {
 /// secret as they are.
 #[derive(Debug, Default, Deserialize, Serialize)]
 struct Listed {
-    #[serde(default)]
     format: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
@@ -79,11 +73,9 @@ pub(crate) struct Entry {
     /// SHA-256 of what was written; two of them while one replaces the other. None at all of a file
     /// in memory: then whatever is there is ours.
     sha256: Vec<String>,
-    /// `None` in the first format.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<Kind>,
-    /// The set that it was last written for; `None` in the first format, and of what was taken
-    /// over as long as no set has written it anew.
+    /// What the file is for.
+    pub(crate) kind: Kind,
+    /// The set that it was last written for; `None` where a newer list says it in another way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) set: Option<String>,
     /// What other versions keep there; see [`FORMAT`].
@@ -92,18 +84,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What the file is for.
-    pub(crate) fn kind(&self) -> Kind {
-        self.kind.unwrap_or_else(|| Kind::of_path(&self.path))
-    }
-
     /// Whether both can be files of one set.
     pub(crate) fn may_share_set(&self, other: &Self) -> bool {
         self.set.is_none() || other.set.is_none() || self.set == other.set
     }
 
     fn knows(&self, digest: &str) -> bool {
-        let is_in_memory = self.kind().is_secret() && self.sha256.is_empty();
+        let is_in_memory = self.kind.is_secret() && self.sha256.is_empty();
         is_in_memory || self.sha256.iter().any(|known| known == digest)
     }
 }
@@ -175,27 +162,6 @@ impl Manifest {
         self.listed.owner = owner.cloned();
     }
 
-    /// Takes over what another list names.
-    pub(crate) fn adopt(&mut self, other: &Self) {
-        for entry in &other.listed.files {
-            match self.find(&entry.path) {
-                Some(known) => {
-                    let new = entry.sha256.iter().filter(|digest| !known.knows(digest));
-                    let new: Vec<String> = new.cloned().collect();
-                    known.sha256.extend(new);
-                }
-                // Nobody knows yet which set needs it.
-                None => self.listed.files.push(Entry { set: None, ..entry.clone() }),
-            }
-        }
-        // In front: they may be above those of this list, which go first.
-        let known = &self.listed.directories;
-        let other = other.listed.directories.iter();
-        let mut directories: Vec<_> = other.filter(|path| !known.contains(path)).collect();
-        directories.extend(known);
-        self.listed.directories = directories.into_iter().cloned().collect();
-    }
-
     /// Writes the list, or removes it once nothing is listed; does nothing where it stands so
     /// already. A list of a newer version stays as it is as long as something of it is left.
     pub(crate) fn store(&mut self, node: &Node) -> Result<(), Error> {
@@ -236,7 +202,7 @@ impl Manifest {
 
     /// Notes that `digest` is about to be written into `path`, before it is: after a crash in
     /// between, whichever is there is ours.
-    pub(crate) fn intend(&mut self, path: &HostPath, digest: &str) {
+    pub(crate) fn intend(&mut self, path: &HostPath, kind: Kind, set: Option<&str>, digest: &str) {
         let written = self.written(path, digest);
         match self.find(path) {
             Some(entry) if entry.knows(digest) => {}
@@ -244,8 +210,8 @@ impl Manifest {
             None => self.listed.files.push(Entry {
                 path: path.clone(),
                 sha256: written,
-                kind: None,
-                set: None,
+                kind,
+                set: set.map(str::to_owned),
                 more: BTreeMap::new(),
             }),
         }
@@ -268,9 +234,9 @@ impl Manifest {
     }
 
     /// Notes what `path` is for, if it is listed.
-    pub(crate) fn describe(&mut self, path: &HostPath, kind: Kind, set: Option<&str>) {
+    pub(crate) fn describe(&mut self, path: &HostPath, kind: Kind, set: &str) {
         if let Some(entry) = self.find(path) {
-            (entry.kind, entry.set) = (Some(kind), set.map(str::to_owned));
+            (entry.kind, entry.set) = (kind, Some(set.to_owned()));
         }
     }
 
@@ -360,15 +326,14 @@ fn unusable(prefix: &HostPath, reason: String) -> Error {
     Error::Manifest { path: prefix.join(NAME), reason }
 }
 
-/// The paths on the lists of the prefix and of what may be taken over, as far as they can be read;
-/// for who only looks.
+/// The paths on the list of the prefix, as far as it can be read; for who only looks.
 pub(crate) fn listed(options: &Options, node: &Node) -> Vec<HostPath> {
-    let former = HostPath::parse(FORMER_PREFIX).ok();
-    let lists = former.iter().chain([&options.prefix]).filter_map(|prefix| {
-        let directory = node.administered_directory(prefix).ok()??;
-        let text = text(prefix, &directory).ok()??;
+    let list = || {
+        let directory = node.administered_directory(&options.prefix).ok()??;
+        let text = text(&options.prefix, &directory).ok()??;
         newer::parse(&text).ok().map(|(listed, _)| listed)
-    });
-    let ours = lists.filter(|list| list.owner.is_none() || list.owner == options.owner);
-    ours.flat_map(|list| list.files.into_iter().map(|entry| entry.path)).collect()
+    };
+    let ours = list().filter(|list| list.owner.is_none() || list.owner == options.owner);
+    let files = ours.into_iter().flat_map(|list| list.files);
+    files.map(|entry| entry.path).collect()
 }

@@ -1,10 +1,9 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 //!
-//! `opening`: the prefix, its owner and its list. `carrying`: what moves as it is. `documents`:
-//! those besides a set's own. `order`: the wrapper and its settings. `putting`: what should be
-//! there. `removal`: what should not.
+//! `opening`: the prefix, its owner and its list. `documents`: those besides a set's
+//! own. `order`: the wrapper and its settings. `putting`: what should be there. `removal`: what
+//! should not.
 
-mod carrying;
 mod documents;
 mod opening;
 mod order;
@@ -15,10 +14,10 @@ use std::fs::File;
 use std::path::Path;
 
 use foreign_text::bounded::{ReadError, read_path};
+use puller_config::MAX_DOCUMENT_BYTES;
 use tracing::info;
 use zeroize::Zeroizing;
 
-use crate::document::Kept;
 use crate::fitness::{Fitness, turned_off_at};
 use crate::kata::DropInFate;
 use crate::kind::{Kind, handler_of};
@@ -26,7 +25,7 @@ use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
 use crate::node::Node;
 use crate::plan::{self, Places, Programs, SecretFile};
-use crate::{Error, HostPath, Options, Set, Source, disk, document};
+use crate::{Error, HostPath, Options, Set, Source, arrival, disk, document};
 
 /// What a pass did, and what it could not do.
 #[derive(Debug, Default)]
@@ -160,8 +159,8 @@ pub fn uninstall(options: &Options) -> Result<Outcome, Error> {
 
 fn uninstall_from(options: &Options, open: OpenNode) -> Result<Outcome, Error> {
     let mut pass = match Pass::open_if_there(options, open(&options.host)?) {
-        Ok(Ok(pass)) => pass,
-        Ok(Err(outcome)) => return Ok(outcome),
+        Ok(Some(pass)) => pass,
+        Ok(None) => return Ok(Outcome::default()),
         Err(error @ Error::Owned { .. }) if options.owner.is_some() => {
             let warnings = vec![format!("nothing is removed: failed to {error}")];
             return Ok(Outcome { warnings, ..Outcome::default() });
@@ -182,8 +181,7 @@ fn uninstall_from(options: &Options, open: OpenNode) -> Result<Outcome, Error> {
 
 struct Pass {
     node: Node,
-    /// Directories of which everything is seen: the prefix, the documents', and a prefix that
-    /// was taken over.
+    /// Directories of which everything is seen: the prefix and the documents'.
     prefixes: Vec<HostPath>,
     /// Where files made of secrets can be.
     places: Places,
@@ -194,7 +192,7 @@ struct Pass {
     manifest: Manifest,
     outcome: Outcome,
     /// Held until the end.
-    _locks: Vec<File>,
+    _lock: Option<File>,
 }
 
 impl Pass {
@@ -214,26 +212,18 @@ impl Pass {
         self.outcome.is_partial |= fitness.is_partial;
         let mut paths = self.install_documents(options, name, set);
         let document = set.has_own_document().then(|| self.own_document(options, name, set));
-        let kept = |magic: &str| {
-            let place = plan::disk_path(options, name, magic);
-            self.standing(Kind::Disk, name, &place).kept
-        };
         let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let disks = disk::disks(name, set, kept, &mut problems, &mut warnings);
+        let disks = disk::disks(name, set, &mut problems, &mut warnings);
         self.outcome.is_incomplete |= !warnings.is_empty();
         self.outcome.problems.extend(problems);
         self.outcome.warnings.extend(warnings);
         let view = fitness.view;
         let mut files = plan::files(options, name, set, programs, document, disks, &view);
         self.order(options, name, set, fitness.is_refused, &mut files);
-        let (mut is_complete, mut has_settings, mut is_unserved) = (true, false, false);
-        for file in &mut files {
-            self.carry(name, file);
-            let is_written = file.content.is_some();
-            is_complete &= is_written || self.is_there(&file.path);
+        let (mut has_settings, mut is_unserved) = (false, false);
+        for file in &files {
             if let Err(error) = self.put(file) {
                 self.outcome.problems.push(error);
-                is_complete = false;
                 // Kata must not be pointed to a wrapper that is not complete; but one handler does
                 // not concern the next.
                 if file.kind != Kind::DropIn {
@@ -241,7 +231,7 @@ impl Pass {
                 }
                 is_unserved = true;
             } else if file.kind == Kind::Settings {
-                has_settings = is_written;
+                has_settings = file.content.is_some();
             }
         }
         // As the wrapper reads them from now on.
@@ -263,21 +253,18 @@ impl Pass {
             // Not what the plan asks for, perhaps: the settings that stay may name it.
             paths.extend(self.listed_of(name, Kind::is_secret));
         }
-        if !is_complete || !has_settings {
-            paths.extend(self.needed_meanwhile());
-        }
         paths
     }
 
     /// Makes the set's own document.
     fn own_document(&mut self, options: &Options, name: &str, set: &Set) -> SecretFile {
         let place = plan::document_path(options, name);
-        let kept = self.standing(Kind::Document, name, &place).kept;
-        self.make_document(name, &set.source(), kept)
+        let is_kept = self.has_document(&place);
+        self.make_document(name, &set.source(), is_kept)
     }
 
-    fn make_document(&mut self, name: &str, source: &Source, kept: Kept) -> SecretFile {
-        let made = document::make(name, source, kept);
+    fn make_document(&mut self, name: &str, source: &Source, is_kept: bool) -> SecretFile {
+        let made = document::make(name, source, is_kept);
         self.outcome.is_incomplete |= !made.warnings.is_empty();
         self.outcome.problems.extend(made.problems);
         self.outcome.warnings.extend(made.warnings);
@@ -307,16 +294,19 @@ impl Pass {
     fn listed_of(&self, unit: &str, is_meant: impl Fn(Kind) -> bool) -> Vec<HostPath> {
         let entries = self.manifest.files().into_iter();
         let of_unit =
-            entries.filter(|entry| is_meant(entry.kind()) && entry.set.as_deref() == Some(unit));
+            entries.filter(|entry| is_meant(entry.kind) && entry.set.as_deref() == Some(unit));
         of_unit.map(|entry| entry.path).collect()
     }
 
-    /// What must stay on the node as long as a set is not complete: what an earlier version
-    /// installed, wherever that was, still serves its sandboxes.
-    fn needed_meanwhile(&self) -> Vec<HostPath> {
-        let entries = self.manifest.files().into_iter();
-        let needed = entries.filter(|entry| entry.set.is_none());
-        needed.map(|entry| entry.path).collect()
+    /// Whether the listed document `path` is there, and is more than what takes the place of one. A
+    /// node that cannot be looked at has none; writing to it then fails with the reason.
+    fn has_document(&self, path: &HostPath) -> bool {
+        let (Some(above), name) = path.split() else {
+            return false;
+        };
+        let directory = self.node.directory(&above).ok().flatten();
+        let text = directory.and_then(|directory| directory.read(name, MAX_DOCUMENT_BYTES).ok()?);
+        self.manifest.has(path) && text.is_some_and(|text| !arrival::is_stand_in(&text))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::group::{GROUPS, Group};
 use crate::kata::DropInFate;
 use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER, handler_of};
-use crate::manifest::{Entry, FORMER_PREFIX};
+use crate::manifest::Entry;
 use crate::source::is_name;
 use crate::wrapper_settings::settings_text;
 use crate::{HostPath, Options, Set};
@@ -30,9 +30,8 @@ pub(crate) struct Programs {
 /// A file that should be on the node.
 pub(crate) struct PlannedFile {
     pub(crate) kind: Kind,
-    /// The set that it is of; `None` where an earlier installation made it and no secret of the
-    /// set has come since.
-    pub(crate) set: Option<String>,
+    /// The set that it is of.
+    pub(crate) set: String,
     pub(crate) path: HostPath,
     /// The file's mode; that of a directory which has to be made for it follows from it.
     pub(crate) mode: u32,
@@ -80,8 +79,6 @@ pub(crate) enum SecretFile {
     Made(Zeroizing<Vec<u8>>),
     /// A secret is not valid or cannot be read, so that the previous one stays.
     Unusable,
-    /// No secret has come since an earlier installation, so that what that made stays.
-    Awaited,
 }
 
 /// A further disk of a set: the magic, and the file.
@@ -116,7 +113,7 @@ pub(crate) fn files(
 ) -> Vec<PlannedFile> {
     let wanted = |kind, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
         kind,
-        set: Some(name.to_owned()),
+        set: name.to_owned(),
         path,
         mode,
         content,
@@ -161,12 +158,11 @@ pub(crate) fn files(
 
 /// A file that is made of secrets; `unit` is what it is listed under.
 pub(crate) fn secret_file(kind: Kind, unit: &str, path: HostPath, file: SecretFile) -> PlannedFile {
-    let (is_ours, content) = match file {
-        SecretFile::Made(content) => (true, Some(content)),
-        SecretFile::Unusable => (true, None),
-        SecretFile::Awaited => (false, None),
+    let content = match file {
+        SecretFile::Made(content) => Some(content),
+        SecretFile::Unusable => None,
     };
-    PlannedFile { kind, set: is_ours.then(|| unit.to_owned()), path, mode: 0o600, content }
+    PlannedFile { kind, set: unit.to_owned(), path, mode: 0o600, content }
 }
 
 fn drop_in_text(options: &Options, name: &str) -> String {
@@ -229,17 +225,15 @@ pub(crate) fn secret_directory(options: &Options, name: &str) -> HostPath {
 /// Where an installation can have what it lists, for who removes it.
 #[derive(Debug)]
 pub(crate) struct Places {
-    pub(crate) prefixes: Vec<HostPath>,
+    pub(crate) prefix: HostPath,
     pub(crate) document_dirs: Vec<HostPath>,
 }
 
 impl Places {
-    /// Those of a configuration, and of what it may take over.
+    /// Those of a configuration.
     pub(crate) fn of(options: &Options) -> Self {
-        let former = HostPath::parse(FORMER_PREFIX).ok();
-        let former = former.filter(|_| options.owner.is_some());
         Self {
-            prefixes: [options.prefix.clone()].into_iter().chain(former).collect(),
+            prefix: options.prefix.clone(),
             document_dirs: options.document_dir.iter().cloned().collect(),
         }
     }
@@ -247,7 +241,7 @@ impl Places {
     /// Whether a file of this kind can be there. Of a wrapper, a program and settings the digest
     /// says so: nothing of theirs is removed without it.
     pub(crate) fn fit(&self, entry: &Entry) -> bool {
-        match entry.kind() {
+        match entry.kind {
             Kind::Document | Kind::Disk => self.has_secret(&entry.path),
             Kind::DropIn => handler_of(&entry.path).is_some(),
             Kind::Wrapper | Kind::Program | Kind::Settings => true,
@@ -271,9 +265,8 @@ impl Places {
     fn is_of_set(&self, directory: &HostPath) -> bool {
         let mut names = directory.as_str().split('/').filter(|name| is_name(name));
         let is_of = |name: &str| {
-            let mut prefixes = self.prefixes.iter();
             let mut memory = self.document_dirs.iter();
-            prefixes.any(|prefix| prefix.join(name).join(HOST_CONFIG) == *directory)
+            self.prefix.join(name).join(HOST_CONFIG) == *directory
                 || memory.any(|memory| memory.join(name) == *directory)
         };
         names.any(is_of)
@@ -285,37 +278,6 @@ pub(crate) fn is_settings_path(path: &HostPath) -> bool {
     path.as_str().ends_with(&format!("/{OWN_SETTINGS}"))
 }
 
-/// The set that the document or disk `path` is of, by the form that every version gave such paths;
-/// see [`secret_directory`].
-pub(crate) fn set_of(path: &HostPath) -> Option<&str> {
-    let (directory, _) = path.as_str().rsplit_once('/')?;
-    let directory = match directory.strip_suffix(HOST_CONFIG) {
-        Some(above) => above.strip_suffix('/').unwrap_or(directory),
-        None => directory,
-    };
-    directory.rsplit_once('/').map(|(_, name)| name)
-}
-
 fn drop_in_path(handler: &HostPath) -> HostPath {
     handler.join("config.d").join(DROP_IN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_says_whose_document_it_is() {
-        for (path, set) in [
-            ("/opt/p/one/etc/host-config/imagepuller.toml", Some("one")),
-            ("/run/d/one/imagepuller.toml", Some("one")),
-            // Not that of a set which has this name.
-            ("/p/one/etc/host-config/disk-78", Some("one")),
-            ("/run/host-config/imagepuller.toml", Some("host-config")),
-            ("/run/noetc/host-config/x", Some("host-config")),
-            ("/x", None),
-        ] {
-            assert_eq!(set_of(&HostPath::parse(path).unwrap()), set, "{path}");
-        }
-    }
 }

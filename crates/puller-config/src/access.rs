@@ -13,8 +13,7 @@ pub(crate) const ALSO: &str = "also";
 pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// The keys of such an account, for suggestions.
-pub(crate) const ACCOUNT_KEYS: [&str; 5] =
-    ["username", "password", "auth", "identitytoken", "registrytoken"];
+const ACCOUNT_KEYS: [&str; 5] = ["username", "password", "auth", "identitytoken", "registrytoken"];
 
 /// Who the puller is by an entry.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ const SIGNED_NOT_BEFORE: &str = "signed-not-before";
 const REFUSE: &str = "refuse";
 
 /// Its keys.
-pub(crate) const KEYS: [&str; 6] = [TEXT, FILE, URI, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
+const KEYS: [&str; 6] = [TEXT, FILE, URI, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
 
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]

@@ -24,8 +24,7 @@
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
-//! - `limits`: how large each part may be; `since`: which version brought each key,
-//!   [`GuestVersion`];
+//! - `limits`: how large each part may be;
 //! - `problem`, `rule`, `effect`: [`Problems`], everything that is wrong, and [`Warning`], what is
 //!   legal but perhaps not meant.
 //!
@@ -86,7 +85,6 @@ mod roots;
 mod rule;
 mod secret;
 mod section;
-mod since;
 mod standard_base64;
 
 pub use client_identity::ClientIdentity;
@@ -127,5 +125,4 @@ pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;
 pub use rule::Rule;
 pub use secret::Secret;
-pub use since::{GuestVersion, NewerKey};
 pub use standard_base64::decode as decode_base64;

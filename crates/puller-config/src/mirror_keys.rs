@@ -16,10 +16,10 @@ pub(crate) const MIRRORS: &str = "mirrors";
 pub(crate) const REWRITE: &str = "rewrite";
 
 /// The keys of a mirror, for suggestions.
-pub(crate) const MIRROR_KEYS: [&str; 3] = ["url", "prefix", REWRITE];
+const MIRROR_KEYS: [&str; 3] = ["url", "prefix", REWRITE];
 
 /// The keys of a rule for names, for suggestions.
-pub(crate) const REWRITE_KEYS: [&str; 2] = ["from", "to"];
+const REWRITE_KEYS: [&str; 2] = ["from", "to"];
 
 /// The mirrors of an entry, each with its place, in their order.
 #[derive(Debug, Default)]

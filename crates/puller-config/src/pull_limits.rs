@@ -17,7 +17,7 @@ const LAYERS_AT_ONCE: &str = "layers-at-once";
 const STALL_TIMEOUT: &str = "stall-timeout";
 
 /// The keys of the table, for suggestions.
-pub(crate) const KEYS: [&str; 3] = [ATTEMPTS, LAYERS_AT_ONCE, STALL_TIMEOUT];
+const KEYS: [&str; 3] = [ATTEMPTS, LAYERS_AT_ONCE, STALL_TIMEOUT];
 
 /// What the guest's owner says about each pull; what is left out is for the program's options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

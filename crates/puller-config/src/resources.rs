@@ -13,7 +13,7 @@ use crate::section::{Field, Section};
 use crate::{Effect, ResourceSource, ResourceUri, Roots, Rule};
 
 /// The keys of the table, for suggestions.
-pub(crate) const KEYS: [&str; 8] = [
+const KEYS: [&str; 8] = [
     "source",
     "sources",
     "kbs-ca-certs",

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use puller_config::GuestVersion;
 
 use self::ask::Question;
 use self::report::Report;
@@ -22,10 +21,6 @@ mod report;
 /// cannot be checked, such as an image policy that the guest gets elsewhere. Of several documents
 /// each is checked, also behind one that cannot be read.
 ///
-/// With --for a valid document is compared with the keys that the guests of a version know. Those
-/// that they would refuse are shown with the line, and the exit code is 65: a pull in such a guest
-/// fails, whatever it is of.
-///
 /// With --ask a valid document is tried: is each registry reached, its certificate trusted, the
 /// account let in. The host asks by its own network, which a guest's may differ from. Then the exit
 /// code is 0 only if all would work; else 65, or 69 where a host is not reached or denies access.
@@ -40,7 +35,6 @@ Examples:
   kata-configdev check --strict tenants/*.toml
   kata-configdev check --json imagepuller.toml | jq '.problems[].key'
   kata-configdev check --measured initdata/imagepuller.toml
-  kata-configdev check --for 0.1.0 imagepuller.toml
   kata-configdev check --ask imagepuller.toml registry.corp/team/app:1.2
   decrypt-my-secret | kata-configdev check -"
 )]
@@ -53,10 +47,6 @@ pub struct Arguments {
     /// too.
     #[arg(long)]
     measured: bool,
-    /// Show the keys that a guest with the programs of this version refuses; such as 0.1.0, or the
-    /// first digits of a commit where there is no release.
-    #[arg(long = "for", value_name = "VERSION", value_parser = version)]
-    guest: Option<GuestVersion>,
     /// Warnings are errors: exit code 65.
     #[arg(long)]
     strict: bool,
@@ -65,20 +55,11 @@ pub struct Arguments {
     #[arg(long)]
     ask: bool,
     /// Print one JSON object: path, valid, registries, record, problem_count, problems, warnings,
-    /// and notes where there are some; with --for also refused; with --ask also asked, the object
-    /// that imagepuller probe prints; of a file that cannot be read also error and remedy. Several
-    /// documents have one object each, on a line of its own.
+    /// and notes where there are some; with --ask also asked, the object that imagepuller probe
+    /// prints; of a file that cannot be read also error and remedy. Several documents have one
+    /// object each, on a line of its own.
     #[arg(long)]
     json: bool,
-}
-
-/// A version whose keys are known.
-fn version(name: &str) -> Result<GuestVersion, String> {
-    GuestVersion::parse(name).ok_or_else(|| {
-        let known: Vec<String> = GuestVersion::all().map(|it| it.to_string()).collect();
-        let known = known.join(", ");
-        format!("no version whose keys are known here; those are: {known}")
-    })
 }
 
 impl Arguments {
@@ -111,9 +92,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
             }
             Ok(input) => {
                 let mut report = Report::of(path, &input, arguments.measured);
-                if let Some(guest) = arguments.guest {
-                    report.compare(&input, guest);
-                }
                 let asked = if arguments.ask && report.valid {
                     Some(Question::of(path, arguments, images))
                 } else {

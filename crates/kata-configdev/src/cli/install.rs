@@ -34,12 +34,9 @@ deploy/README.md describes the configuration and what happens when."
 pub struct Install {
     #[command(flatten)]
     common: Common,
-    /// Stay, and do what node-agent does.
-    #[arg(long)]
-    watch: bool,
     /// Change nothing: make the pass without writing, with its exit code. The last line says what
     /// it would install.
-    #[arg(long, conflicts_with = "watch")]
+    #[arg(long)]
     check: bool,
     /// With --check, read the configuration alone, which is for another machine, and the settings
     /// that the wrapper would get.
@@ -86,9 +83,6 @@ enum LogFormat {
 impl Install {
     /// Runs the installer and returns the exit code.
     pub fn run(&self) -> u8 {
-        if self.watch {
-            return keep(&self.common, &self.docker_config, self.remove);
-        }
         self.common.start_log();
         let options = match options(&self.common, &self.docker_config, self.remove) {
             Ok(options) => options,

@@ -12,8 +12,12 @@ const DIRECTORY: &str = "run/kata-configdev/system/kata";
 const IN_MEMORY: &str = "run/kata-configdev/system/kata/default/imagepuller.toml";
 
 fn options(machine: &Machine) -> Options {
+    in_memory(&machine.configuration())
+}
+
+fn in_memory(text: &str) -> Options {
     let line = format!("document-dir = \"/{DIRECTORY}\"\nwrapper");
-    parse(&machine.configuration().replacen("wrapper", &line, 1)).unwrap()
+    parse(&text.replacen("wrapper", &line, 1)).unwrap()
 }
 
 /// The files of the node that have the password, but for those in memory.
@@ -47,7 +51,7 @@ fn no_password_is_on_a_disk() {
     let digest = test_command::sha256sum(machine.host(IN_MEMORY));
     assert!(!machine.read(MANIFEST).contains(&digest));
     assert!(machine.read(MANIFEST).contains(&test_command::sha256sum(machine.host(WRAPPER))));
-    // What somebody writes there is replaced: nobody can tell it from an earlier document.
+    // What somebody writes there is replaced: nobody can tell it from an earlier one.
     fs::write(machine.host(IN_MEMORY), "changed").unwrap();
     assert_eq!(install(&options(&machine)).unwrap().changes, 1);
     assert_eq!(machine.read(IN_MEMORY), document("one"));
@@ -83,4 +87,32 @@ fn after_a_reboot_the_first_pass_writes_them_again() {
     assert_eq!(uninstall(&options).unwrap().exit_code(), 0);
     assert_eq!(machine.files(), [""; 0]);
     assert!(!machine.host(WRAPPER).exists());
+}
+
+/// Kata's QEMU is not known just then, so that the settings go on naming the document where it was.
+#[test]
+fn a_document_stays_as_long_as_the_settings_name_it() {
+    let mut machine = Machine::new();
+    machine.mount_document(&document("one"));
+    let text = machine.configuration().replace("qemu = \"/opt/kata/bin/qemu\", ", "");
+    install(&parse(&text).unwrap()).unwrap();
+    let handlers = ["qemu-snp", "qemu-tdx"];
+    let write = |handler: &str, text: &str| {
+        let main = format!("opt/kata/{handler}/configuration-{handler}.toml");
+        fs::write(machine.host(&main), text).unwrap();
+    };
+    for handler in handlers {
+        write(handler, "[hypervisor.qemu]\n");
+    }
+    fs::create_dir_all(machine.host(DIRECTORY)).unwrap();
+    let options = in_memory(&text);
+    assert_ne!(install(&options).unwrap().exit_code(), 0);
+    assert!(machine.read(SETTINGS).contains(&format!("document = \"/{DOCUMENT}\"")));
+    assert_eq!(machine.read(DOCUMENT), document("one"));
+    for handler in handlers {
+        write(handler, "[hypervisor.qemu]\npath = \"/opt/kata/bin/qemu\"\n");
+    }
+    assert_eq!(install(&options).unwrap().exit_code(), 0);
+    assert!(machine.read(SETTINGS).contains(IN_MEMORY));
+    assert!(!machine.host(DOCUMENT).exists());
 }

@@ -9,7 +9,7 @@ use crate::installer::machine::{DROP_INS, Machine, SETTINGS, document, parse};
 
 const SNP: &str = "opt/kata/qemu-snp/configuration-qemu-snp.toml";
 const TDX: &str = "opt/kata/qemu-tdx/configuration-qemu-tdx.toml";
-const FORMER: &str = "opt/kata/qemu-snp/config.d/50-configdev.toml";
+const OTHER: &str = "opt/kata/qemu-snp/config.d/50-other.toml";
 
 fn put(machine: &Machine, path: &str, text: &str) {
     let path = machine.host(path);
@@ -131,7 +131,6 @@ fn a_handler_that_starts_no_qemu_gets_no_drop_in() {
     ] {
         let machine = Machine::new();
         assert_eq!(install_text(&machine.configuration()).exit_code(), 0);
-        // As an earlier version left it; it made the hypervisor a matter of chance.
         put(&machine, SNP, main);
         assert_refused(&machine, &machine.configuration(), 65, said);
         assert!(!machine.host(DROP_INS[0]).exists(), "{main}");
@@ -295,12 +294,12 @@ fn a_set_is_turned_off_while_its_qemu_is_not_known() {
 fn another_installation_has_the_handler() {
     let machine = Machine::new();
     let theirs = "[hypervisor.qemu]\npath = \"/opt/other/default/bin/kata-configdev-qemu\"\n";
-    put(&machine, FORMER, theirs);
+    put(&machine, OTHER, theirs);
     let said = format!(
-        "/{FORMER}:2: hypervisor.qemu.path is /opt/other/default/bin/kata-configdev-qemu, the \
+        "/{OTHER}:2: hypervisor.qemu.path is /opt/other/default/bin/kata-configdev-qemu, the \
         wrapper of another installation"
     );
     assert_refused(&machine, &machine.configuration(), 65, &said);
     assert!(!machine.host(DROP_INS[0]).exists() && machine.host(DROP_INS[1]).exists());
-    assert_eq!(machine.read(FORMER), theirs);
+    assert_eq!(machine.read(OTHER), theirs);
 }

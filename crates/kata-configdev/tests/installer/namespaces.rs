@@ -205,8 +205,7 @@ fn documents_for_the_annotation_are_where_pods_may_name_them() {
     assert_eq!(allowed, ["/etc/allowed", &format!("/{DOCUMENTS}")]);
     assert!(!settings.contains_key("engine"));
 
-    // They move with the set's own, also where their secret is broken.
-    machine.mount_other("ci", &[("x", "x = 1\n")]);
+    // They move with the set's own.
     let moved = "document-dir = \"/run/documents\"\nengine = \"containerd\"\n";
     fs::create_dir_all(machine.host("run/documents")).unwrap();
     install(&options(&machine, moved)).unwrap();

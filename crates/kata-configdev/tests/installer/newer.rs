@@ -57,6 +57,27 @@ fn a_key_that_this_version_does_not_know_is_kept() {
     assert_eq!(machine.files(), [""; 0]);
 }
 
+/// Lists once had neither a number nor kinds.
+#[test]
+fn a_list_of_no_known_form_is_damaged() {
+    for key in ["format", "files"] {
+        let machine = node(|list| {
+            if key == "format" {
+                list.as_object_mut().unwrap().remove(key);
+            } else {
+                entry(list, DOCUMENT).as_object_mut().unwrap().remove("kind");
+            }
+        });
+        let before = machine.state();
+        for error in [install(&machine.options()), uninstall(&machine.options())] {
+            let error = error.unwrap_err();
+            assert_eq!(error.exit_code(), 65);
+            assert!(error.to_string().contains("it is damaged at line"), "{error}");
+        }
+        assert_eq!(machine.state(), before);
+    }
+}
+
 #[test]
 fn a_newer_list_is_left_alone_and_its_files_can_be_removed() {
     let machine = node(|list| {

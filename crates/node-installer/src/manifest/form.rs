@@ -1,16 +1,12 @@
-//! Reading a list: entirely, or only whose it is, which every version understands.
+//! Reading a list: entirely, or only what every version understands.
 
 use serde::Deserialize;
 
-use super::{FORMAT, Listed, text, unusable};
-use crate::node::Directory;
-use crate::owner::Owner;
-use crate::{Error, HostPath};
+use super::{FORMAT, Listed};
 
 /// As much of a list as every version understands.
 #[derive(Deserialize)]
 pub(super) struct Form {
-    #[serde(default)]
     pub(super) format: u32,
     /// Whatever form it has.
     #[serde(default)]
@@ -26,35 +22,6 @@ impl Form {
     pub(super) fn is_newer(&self) -> bool {
         self.format > FORMAT
     }
-}
-
-/// Whose a list is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// There is none.
-    Absent,
-    Own,
-    Others,
-    Nobodys,
-}
-
-/// Whether the list in `prefix`, which is open as `directory`, is that of `owner`. Asks no more of
-/// it than what every version understands, and changes nothing.
-pub(crate) fn claim(
-    prefix: &HostPath,
-    directory: &Directory,
-    owner: &Owner,
-) -> Result<Claim, Error> {
-    let Some(text) = text(prefix, directory)? else {
-        return Ok(Claim::Absent);
-    };
-    let form = Form::of(&text).map_err(|reason| unusable(prefix, reason))?;
-    let own = String::from(owner.clone());
-    Ok(match form.owner {
-        None => Claim::Nobodys,
-        Some(found) if found == own => Claim::Own,
-        Some(_) => Claim::Others,
-    })
 }
 
 pub(super) fn parse(text: &[u8]) -> Result<Listed, String> {

@@ -95,9 +95,9 @@ fn entry(value: &Value, unknown: &mut usize) -> Option<Entry> {
     let digests = value.get("sha256").and_then(Value::as_array);
     let digests = digests.into_iter().flatten().filter_map(Value::as_str);
     let path = path(value.get("path")?)?;
-    let kind: Option<Kind> =
-        value.get("kind").and_then(|kind| serde_json::from_value(kind.clone()).ok());
-    if kind.is_none() && Kind::of_path(&path) == Kind::Settings {
+    let said = value.get("kind").and_then(|kind| serde_json::from_value(kind.clone()).ok());
+    let kind = said.unwrap_or_else(|| Kind::of_path(&path));
+    if said.is_none() && kind == Kind::Settings {
         *unknown += 1;
     }
     Some(Entry {

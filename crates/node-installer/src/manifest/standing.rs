@@ -51,7 +51,7 @@ pub fn look_at(
         return Ok(None);
     };
     let listed = parse(&text).map_err(|reason| unusable(prefix, reason))?;
-    let places = Places { prefixes: vec![prefix.clone()], document_dirs: document_dirs.to_vec() };
+    let places = Places { prefix: prefix.clone(), document_dirs: document_dirs.to_vec() };
     let mut installed = Installed {
         path: prefix.join(NAME),
         owner: listed.owner,
@@ -79,7 +79,7 @@ pub fn look_at(
             }
             _ if !places.fit(&entry) => false,
             DirectoryEntry::Foreign => false,
-            DirectoryEntry::File(seen) => entry.kind().is_secret() || entry.knows(&seen.digest),
+            DirectoryEntry::File(seen) => entry.kind.is_secret() || entry.knows(&seen.digest),
         };
         if !is_removed {
             installed.staying.push(entry.path);

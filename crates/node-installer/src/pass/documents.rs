@@ -85,11 +85,10 @@ impl Pass {
         let unit = group.unit(name);
         let directory = plan::group_directory(options, name, group);
         let path = directory.join(&format!("{document}.toml"));
-        let kept = self.standing(Kind::Document, &unit, &path).kept;
+        let is_kept = self.has_document(&path);
         let label = format!("{unit}/{document}");
-        let made = self.make_document(&label, source, kept);
-        let mut file = plan::secret_file(Kind::Document, &unit, path, made);
-        self.carry(&unit, &mut file);
+        let made = self.make_document(&label, source, is_kept);
+        let file = plan::secret_file(Kind::Document, &unit, path, made);
         let put = self.put(&file);
         let is_put = put.is_ok();
         self.outcome.problems.extend(put.err());

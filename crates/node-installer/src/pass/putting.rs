@@ -11,8 +11,7 @@ use crate::{Error, HostPath};
 impl Pass {
     /// Writes `file` unless it is as it should be.
     pub(super) fn put(&mut self, file: &PlannedFile) -> Result<(), Error> {
-        let set = file.set.as_deref();
-        self.manifest.describe(&file.path, file.kind, set);
+        self.manifest.describe(&file.path, file.kind, &file.set);
         let Some(content) = &file.content else {
             return Ok(());
         };
@@ -37,8 +36,7 @@ impl Pass {
             }
             DirectoryEntry::Foreign => return Err(not_ours(file)),
         };
-        self.manifest.intend(&file.path, &digest);
-        self.manifest.describe(&file.path, file.kind, set);
+        self.manifest.intend(&file.path, file.kind, Some(&file.set), &digest);
         self.manifest.store(&self.node)?;
         if let Some(directory) = &directory {
             let staging = staging.as_ref().unwrap_or(directory);

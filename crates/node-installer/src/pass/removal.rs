@@ -42,23 +42,23 @@ impl Pass {
         let mut entries = self.manifest.files();
         entries.retain(|entry| !wanted.contains(&entry.path));
         let (drop_ins, others): (Vec<_>, Vec<_>) =
-            entries.into_iter().partition(|entry| entry.kind() == Kind::DropIn);
+            entries.into_iter().partition(|entry| entry.kind == Kind::DropIn);
         let staying: Vec<Entry> =
             drop_ins.into_iter().filter(|drop_in| !self.remove(drop_in)).collect();
         let (secrets, others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|entry| entry.kind().is_secret());
+            others.into_iter().partition(|entry| entry.kind.is_secret());
         let newer = self.manifest.newer();
         let is_unclear = newer.is_some_and(|newer| newer.unread > 0 || newer.unknown > 0);
         let is_started = |entry: &Entry| {
             let starts = |drop_in: &Entry| drop_in.may_share_set(entry);
-            entry.kind().is_started() && (is_unclear || staying.iter().any(starts))
+            entry.kind.is_started() && (is_unclear || staying.iter().any(starts))
         };
         let (kept, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_started);
         // Before the documents that they name.
         for entry in &kept {
-            if entry.kind() == Kind::Settings
+            if entry.kind == Kind::Settings
                 && plan::is_settings_path(&entry.path)
-                && let Err(error) = self.empty_settings(&entry.path)
+                && let Err(error) = self.empty_settings(entry)
             {
                 self.outcome.problems.push(error);
             }
@@ -133,7 +133,7 @@ impl Pass {
         let fits = self.places.fit(entry);
         let misplaced = || Error::Misplaced {
             path: path.clone(),
-            what: entry.kind().name(),
+            what: entry.kind.name(),
             list: self.manifest.path(),
         };
         let Some(directory) = self.node.directory(&above)? else {
@@ -149,7 +149,7 @@ impl Pass {
             _ if !fits => return Err(misplaced()),
             DirectoryEntry::Foreign => false,
             // Whoever changed it: a password must not stay, and the directory is ours.
-            DirectoryEntry::File(_) if entry.kind().is_secret() && !is_newer => true,
+            DirectoryEntry::File(_) if entry.kind.is_secret() && !is_newer => true,
             DirectoryEntry::File(seen) => self.manifest.wrote(path, &seen.digest),
         };
         if is_ours {
@@ -159,7 +159,7 @@ impl Pass {
         if !self.manifest.proves(entry) {
             return Err(Error::Unproven { path: path.clone() });
         }
-        Err(match entry.kind() {
+        Err(match entry.kind {
             Kind::DropIn => self.take_wrapper_out(path, &directory)?,
             _ => Error::LeftBehind { path: path.clone(), told: self.is_removal },
         })
@@ -174,11 +174,7 @@ impl Pass {
             // A link, a directory, far too long: the wrapper may be behind it.
             return Ok(Error::DropInChanged { path });
         };
-        let is_listed = |wrapper: &HostPath| {
-            let mut listed = self.manifest.files().into_iter();
-            listed.any(|entry| entry.kind() == Kind::Wrapper && entry.path == *wrapper)
-        };
-        match edit::without_wrapper(&text, &self.prefixes, &is_listed) {
+        match edit::without_wrapper(&text, &self.prefixes) {
             DropIn::Harmless => Ok(Error::LeftBehind { path, told }),
             DropIn::Unclear => Ok(Error::DropInChanged { path }),
             DropIn::Without(rest) => {
@@ -195,8 +191,9 @@ impl Pass {
         }
     }
 
-    /// Takes everything out of the settings `path` that gives sandboxes something.
-    fn empty_settings(&mut self, path: &HostPath) -> Result<(), Error> {
+    /// Takes everything out of the settings `entry` that gives sandboxes something.
+    fn empty_settings(&mut self, entry: &Entry) -> Result<(), Error> {
+        let path = &entry.path;
         let (Some(above), name) = path.split() else {
             return Ok(());
         };
@@ -219,7 +216,7 @@ impl Pass {
         // What somebody else changed stays somebody else's.
         let digest_of_rest = digest(&rest);
         if self.manifest.wrote(path, &digest(&text)) {
-            self.manifest.intend(path, &digest_of_rest);
+            self.manifest.intend(path, entry.kind, entry.set.as_deref(), &digest_of_rest);
             self.store();
         }
         directory.replace(name, &directory, &rest, 0o644)?;

@@ -24,14 +24,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- dict "names" $names | toJson -}}
 {{- end -}}
 
-{{- /* The directory on the node that belongs to this release. A namespace has no dot, and no set of
-an older chart has one, so that no two releases mean the same. */ -}}
+{{- /* The directory on the node that belongs to this release. A namespace has no dot, so that no two
+releases mean the same. */ -}}
 {{- define "kata-configdev.prefix" -}}
 {{- $own := printf "/opt/kata-configdev/%s.%s" .Release.Namespace .Release.Name -}}
 {{- .Values.prefix | default $own | trimSuffix "/" -}}
 {{- end -}}
 
-{{- /* What is mounted for it: also where charts before 0.5 installed, so that all of it moves. */ -}}
+{{- /* What is mounted for it: the directory above, from which an uninstallation removes it. */ -}}
 {{- define "kata-configdev.prefixMount" -}}
 {{- .Values.prefix | default "/opt/kata-configdev" | trimSuffix "/" -}}
 {{- end -}}
@@ -42,16 +42,11 @@ an older chart has one, so that no two releases mean the same. */ -}}
 {{- .Values.documentDir | default $own | trimSuffix "/" -}}
 {{- end -}}
 
-{{- /* The settings file of the set .name, .set; .root is the chart's context. Before 0.5 each set
-but one had to name a file of its own below the prefix of then. */ -}}
+{{- /* The settings file of the set .name, .set; .root is the chart's context. */ -}}
 {{- define "kata-configdev.settingsFile" -}}
 {{- $below := printf "%s/etc/kata-configdev/config.toml" .name -}}
 {{- $own := printf "%s/%s" (include "kata-configdev.prefix" .root) $below -}}
-{{- $said := .set.settingsFile | default $own -}}
-{{- if and (not .root.Values.prefix) (eq $said (printf "/opt/kata-configdev/%s" $below)) -}}
-{{- $said = $own -}}
-{{- end -}}
-{{- $said -}}
+{{- .set.settingsFile | default $own -}}
 {{- end -}}
 
 {{- /* The node's directories that are read only: .binaries, and with providers theirs. */ -}}

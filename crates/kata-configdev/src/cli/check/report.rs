@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use foreign_text::one_line;
-use puller_config::GuestVersion;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -28,9 +27,6 @@ pub struct Report {
     problem_count: usize,
     problems: Vec<Finding>,
     warnings: Vec<Finding>,
-    /// What a guest of the version that was asked about refuses.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<Vec<Finding>>,
     /// What cannot be checked here; no reason to refuse the document.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<Finding>,
@@ -55,7 +51,6 @@ impl Report {
             problem_count: 0,
             problems: Vec::new(),
             warnings: Vec::new(),
-            refused: None,
             notes: Vec::new(),
             error: None,
             remedy: None,
@@ -84,22 +79,6 @@ impl Report {
         report
     }
 
-    /// Looks for the keys that a guest of `version` refuses.
-    pub fn compare(&mut self, input: &Input, version: GuestVersion) {
-        if !self.valid {
-            return;
-        }
-        let refused = version.refuses(&input.text).into_iter().map(|key| {
-            let since = key.since;
-            Finding {
-                line: Some(key.line),
-                key: key.key,
-                message: format!("a guest of {version} refuses it: it came with {since}"),
-            }
-        });
-        self.refused = Some(refused.collect());
-    }
-
     /// That a file cannot be read.
     pub fn unread(path: &Path, error: &CommandError) -> Self {
         Self { error: Some(error.to_string()), remedy: Some(error.remedy()), ..Self::empty(path) }
@@ -122,8 +101,7 @@ impl Report {
 
     /// The exit code of a document of which this was found.
     pub fn code(&self, is_strict: bool) -> u8 {
-        let is_known = self.refused.as_ref().is_none_or(Vec::is_empty);
-        if self.valid && is_known && !self.is_refused(is_strict) { 0 } else { exit::DATA }
+        if self.valid && !self.is_refused(is_strict) { 0 } else { exit::DATA }
     }
 
     fn is_refused(&self, is_strict: bool) -> bool {
@@ -139,16 +117,8 @@ impl Report {
         let kind = if is_strict { "error: " } else { "warning: " };
         finding::print(out, path, "", &self.problems)?;
         finding::print(out, path, kind, &self.warnings)?;
-        let by_guest = self.refused.as_deref().unwrap_or_default();
-        finding::print(out, path, "error: ", by_guest)?;
         finding::print(out, path, "note: ", &self.notes)?;
-        let refused = if !by_guest.is_empty() {
-            ", refused by that guest"
-        } else if self.is_refused(is_strict) {
-            ", refused because of --strict"
-        } else {
-            ""
-        };
+        let refused = if self.is_refused(is_strict) { ", refused because of --strict" } else { "" };
         let line = format!("{}: {}{refused}", path.display(), self.summary());
         writeln!(out, "{}", one_line(&line))
     }
