@@ -1,8 +1,10 @@
 //! What the OCI spec of a sandbox says about its pod.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use foreign_text::shown;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +16,10 @@ use crate::namespace::{Claims, Engine, Namespace, NamespaceFault};
 /// Not below `io.katacontainers.config.hypervisor.`: there Kata's Go runtime fails a sandbox on
 /// keys that its configuration does not enable.
 pub const ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_config";
+
+/// What the name of every annotation begins with that is meant for this program. Another one is a
+/// mistake: a sandbox that ignored it would get another config than its pod's author asked for.
+const OURS: &str = "io.katacontainers.config.runtime.imagepuller_";
 
 /// The annotation by which a pod says which registries its images are of, so that it gets no secret
 /// of others.
@@ -41,6 +47,9 @@ pub enum SpecError {
         /// The column, from 1.
         column: usize,
     },
+    /// It has an annotation of this program that does not exist.
+    #[error("use the annotation {}: there is none of this name", shown(.0).quoted())]
+    UnknownAnnotation(String),
 }
 
 impl SpecError {
@@ -51,6 +60,9 @@ impl SpecError {
             Self::File(error) if error.fault.is_absent() => {
                 "name the sandbox's bundle, the directory with the config.json that the container \
                 engine writes"
+            }
+            Self::UnknownAnnotation(_) => {
+                "correct or remove it in the pod; docs/configuration.md has the names"
             }
             Self::File(_) | Self::Text { .. } => {
                 "the container engine writes this file; look at its log"
@@ -110,16 +122,19 @@ struct Spec {
 }
 
 impl Spec {
-    fn pod(self) -> Pod {
+    fn pod(self) -> Result<Pod, SpecError> {
         let annotations = self.annotations.unwrap_or_default();
-        Pod {
+        if let Some(name) = annotations.others.into_keys().find(|name| name.starts_with(OURS)) {
+            return Err(SpecError::UnknownAnnotation(name));
+        }
+        Ok(Pod {
             document: annotations.document,
             claims: Claims {
                 namespaces: [annotations.cri_namespace, annotations.pod_namespace],
                 marks: [annotations.cri_type, annotations.container_name],
             },
             registries: annotations.registries,
-        }
+        })
     }
 }
 
@@ -138,6 +153,8 @@ struct Annotations {
     container_name: Option<String>,
     #[serde(rename = "io.katacontainers.config.runtime.imagepuller_registries")]
     registries: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
 /// Whether there is a spec in `bundle`. One that cannot be looked at is there: reading it gives the
@@ -162,16 +179,16 @@ pub fn is_oci(bundle: &Path) -> bool {
 ///
 /// [`SpecError`], also where there is no spec.
 pub fn pod(bundle: &Path) -> Result<Pod, SpecError> {
-    Ok(read(bundle)?.pod())
+    read(bundle)?.pod()
 }
 
 /// [`pod`], of the text of a spec.
 ///
 /// # Errors
 ///
-/// [`SpecError::Text`].
+/// [`SpecError::Text`], [`SpecError::UnknownAnnotation`].
 pub fn parse_pod(text: &[u8]) -> Result<Pod, SpecError> {
-    Ok(parse(text)?.pod())
+    parse(text)?.pod()
 }
 
 fn read(bundle: &Path) -> Result<Spec, SpecError> {
@@ -215,7 +232,7 @@ mod tests {
         }
         assert!(cases[4].0.contains(ANNOTATION));
         let text = format!(r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"r.corp"}}}}"#);
-        let pod = parse(text.as_bytes()).unwrap().pod();
+        let pod = parse_pod(text.as_bytes()).unwrap();
         assert_eq!((pod.document, pod.registries.as_deref()), (None, Some("r.corp")));
     }
 

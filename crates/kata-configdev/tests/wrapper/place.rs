@@ -115,7 +115,7 @@ fn a_spec_is_found_through_links_and_only_in_the_bundle() {
     // Other annotations do not matter, whatever they say.
     node.write(
         "bundle/config.json",
-        format!(r#"{{"annotations":{{"{ANNOTATION}.x":"/absent","x":"{ANNOTATION}"}}}}"#),
+        format!(r#"{{"annotations":{{"x.{ANNOTATION}":"/absent","x":"{ANNOTATION}"}}}}"#),
     );
     assert_eq!(added(node.wrapper()), 6);
 }

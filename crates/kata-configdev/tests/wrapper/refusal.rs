@@ -85,6 +85,24 @@ fn annotations_off_the_allow_list() {
     assert_refused(&node, &SANDBOX, 65, &[ANNOTATION, "control characters"]);
 }
 
+/// A typo once meant the node's document in the place of the pod's own.
+#[test]
+fn an_annotation_of_ours_that_does_not_exist() {
+    let node = node();
+    let other = "io.katacontainers.config.runtime.image_pull";
+    let spec = |key: &str| serde_json::json!({"annotations": {key: PASSWORD}}).to_string();
+    node.write("bundle/config.json", spec(other));
+    assert_eq!(run(&node, &SANDBOX).status.code(), Some(0));
+    for (key, shown) in [
+        ("io.katacontainers.config.runtime.imagepuller_confg", "imagepuller_confg\""),
+        ("io.katacontainers.config.runtime.imagepuller_config2", "imagepuller_config2\""),
+        ("io.katacontainers.config.runtime.imagepuller_\nx", "imagepuller_\\nx\""),
+    ] {
+        node.write("bundle/config.json", spec(key));
+        assert_refused(&node, &SANDBOX, 65, &["failed to use the annotation", shown]);
+    }
+}
+
 #[test]
 fn a_list_of_registries_that_is_none() {
     let node = node();
