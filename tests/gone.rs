@@ -61,6 +61,12 @@ const ROWS: &[Row] = &[
         (64, "unexpected argument '--for'")),
     (Program::KataConfigdev, "install --watch --config x", (MAIN, ""),
         (64, "unexpected argument '--watch'")),
+    // Lists of registries. The annotation: kata-configdev/tests/wrapper/refusal.rs; what the
+    // installer and the chart had: installer/namespaces.rs there, deploy/chart/cases/refused.
+    (Program::KataConfigdevQemu, "-name sandbox-s1", (MAIN, "only-registries = []\n"),
+        (65, "config.toml:2: unknown field `only-registries`")),
+    (Program::KataConfigdev, "config", (DROP_IN, "namespaces.a.only-registries = []\n"),
+        (65, "50-node.toml:1: unknown field `namespaces`")),
 ];
 
 #[test]

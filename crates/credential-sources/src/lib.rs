@@ -23,8 +23,7 @@
 //!   that a unit gives its program.
 //! - [`pod_manifest`]: which images pods name.
 //! - [`node_files`]: files that name others. `glob`: the patterns in such names, and of hosts.
-//! - [`mod@merge`]: offers put below what a document says, and who wins. [`mod@narrow`]: what of it
-//!   only others need, left out.
+//! - [`mod@merge`]: offers put below what a document says, and who wins.
 
 pub mod certs_d;
 pub mod client_identity;
@@ -38,7 +37,6 @@ pub mod finding;
 mod glob;
 pub mod kubelet;
 pub mod merge;
-pub mod narrow;
 pub mod node_files;
 pub mod offer;
 pub mod pod_manifest;
@@ -54,7 +52,6 @@ use serde::{Deserialize, Deserializer};
 
 pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
-pub use narrow::{NarrowError, Narrowed, narrow};
 pub use offer::{Offer, Offered};
 
 /// Reads a value that may be null, as in a file whose author has not filled it in yet.

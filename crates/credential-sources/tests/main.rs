@@ -4,5 +4,4 @@
 
 mod credentials;
 mod kubelet;
-mod narrow;
 mod registry_files;

@@ -34,7 +34,6 @@ replay! {
     docker_config: "../../credential-sources/fuzz/fuzz_targets/docker_config.rs";
     kubelet: "../../credential-sources/fuzz/fuzz_targets/kubelet.rs";
     merge: "../../credential-sources/fuzz/fuzz_targets/merge.rs";
-    narrow: "../../credential-sources/fuzz/fuzz_targets/narrow.rs";
     pod_manifest: "../../credential-sources/fuzz/fuzz_targets/pod_manifest.rs";
     registries_conf: "../../credential-sources/fuzz/fuzz_targets/registries_conf.rs";
     registries_yaml: "../../credential-sources/fuzz/fuzz_targets/registries_yaml.rs";
@@ -73,7 +72,6 @@ replay! {
     packet: "../../ocicrypt/fuzz/fuzz_targets/packet.rs";
     version: "../../program-version/fuzz/fuzz_targets/version.rs";
     document: "../../puller-config/fuzz/fuzz_targets/document.rs";
-    only_registries: "../../puller-config/fuzz/fuzz_targets/only_registries.rs";
     resource_uri: "../../puller-config/fuzz/fuzz_targets/resource_uri.rs";
     challenge: "../../registry-client/fuzz/fuzz_targets/challenge.rs";
 }

@@ -3,14 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
-use credential_sources::NarrowError;
 use puller_config::Problems;
 
 use crate::choice::ChoiceError;
 use crate::exit;
 use crate::further_disk::FurtherDiskError;
 use crate::host_file::{MORE_FILES, is_out_of_files};
-use crate::only::OnlyError;
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
 use crate::settings::SettingsError;
@@ -55,17 +53,6 @@ pub enum SandboxError {
         path: PathBuf,
         /// Everything that is wrong with it.
         problems: Problems,
-    },
-    /// It is not known which registries the document is for.
-    #[error(transparent)]
-    Only(#[from] OnlyError),
-    /// What the document has for other registries cannot be left out.
-    #[error("leave out of {} what it has for other registries: {source}", path.display())]
-    Narrow {
-        /// The document's file.
-        path: PathBuf,
-        /// Why not.
-        source: NarrowError,
     },
     /// The machine type, `None` where the command line has none, is not known to take the disk.
     #[error("attach the configuration disk: {}", unknown_machine(.0.as_deref()))]
@@ -117,8 +104,6 @@ impl SandboxError {
             | Self::Cache
             | Self::Choice(_)
             | Self::Document { .. }
-            | Self::Only(_)
-            | Self::Narrow { .. }
             | Self::Machine(_)
             | Self::FurtherDisk(_)
             | Self::Pack(_)
@@ -138,11 +123,8 @@ impl SandboxError {
             Self::Settings(_) | Self::WrapperTransport(_) | Self::ServerNeeded => "settings",
             Self::QemuIsWrapper(_) | Self::Exec { .. } => "qemu",
             Self::Spec(_) | Self::NoSpec(_) | Self::Copy(_) | Self::Cache => "pod",
-            Self::Only(_) => "pod",
             Self::Choice(error) if error.is_of_pod() => "pod",
-            Self::Choice(_) | Self::Document { .. } | Self::Narrow { .. } | Self::Pack(_) => {
-                "document"
-            }
+            Self::Choice(_) | Self::Document { .. } | Self::Pack(_) => "document",
             Self::Machine(_) | Self::SandboxId(_) => "machine",
             Self::FurtherDisk(_) => "disk",
             Self::SharedImage(_) | Self::Memory(_) | Self::LoopDevice(_) => "node",
@@ -175,11 +157,6 @@ impl SandboxError {
             Self::Document { .. } => {
                 "correct the document; kata-configdev check shows every problem, docs/document.md \
                 every key"
-            }
-            Self::Only(error) => error.remedy(),
-            Self::Narrow { .. } => {
-                "shorten the document, or take the lists of registries out of the settings and the \
-                pod"
             }
             Self::Machine(_) => {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"

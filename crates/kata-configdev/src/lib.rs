@@ -18,7 +18,7 @@
 //!   [`option_list`]): what Kata's command line says. [`purpose`]: what the VM is for.
 //! - [`sandbox_spec`]: what a spec says about its pod. [`namespace`]: whose word that is.
 //!   [`namespace_path`]: what the settings have by namespace. [`choice`]: which document a pod
-//!   gets. [`only`]: which registries that is for. [`host_file`]: how a file is opened.
+//!   gets. [`host_file`]: how a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it; `orphans`: what they leave
 //!   running. [`sandbox_document`]: the result, packed. [`disk`]: QEMU's arguments for it.
 //!   [`further_disk`]: disks with other magics.
@@ -60,7 +60,6 @@ pub mod namespace_path;
 pub mod node_agent;
 pub mod node_root;
 pub mod obstacle;
-pub mod only;
 pub mod option_list;
 mod orphans;
 pub mod panic_message;

@@ -201,8 +201,7 @@ fn is_by_namespace(allowed: Option<&Allowed>) -> bool {
 #[must_use]
 pub fn contradiction(settings: &Settings) -> Option<(&'static str, String)> {
     let paths = NamespacePaths::of(settings);
-    let is_by_namespace = paths.document.is_some() || !settings.namespaces.is_empty();
-    if is_by_namespace && settings.without_spec == Some(WithoutSpec::Node) {
+    if paths.document.is_some() && settings.without_spec == Some(WithoutSpec::Node) {
         let rule = "without-spec: a sandbox without a spec has no namespace, and what it gets \
             depends on that; write \"fail\" or \"none\"";
         return Some(("without-spec", rule.into()));

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 
 use crate::choice::{self, ChoiceError};
 use crate::namespace_path::NamespacePaths;
-use crate::only::Only;
 use crate::sandbox_document::SandboxDocument;
 use crate::settings::Settings;
 use crate::{SandboxError, further_disk, wrapper};
@@ -64,14 +63,7 @@ fn documents(settings: &Settings) -> Vec<SandboxError> {
     let own = namespaces.iter().map(|namespace| choice::of_namespace(settings, &paths, namespace));
     let files = own.chain([choice::fallback(settings)]);
     let faults = files.filter_map(|file| match file {
-        Ok(file) => {
-            let file = file?;
-            let only = file.namespace.as_ref().map_or_else(
-                || Only::of_node(settings),
-                |namespace| Only::of_namespace(settings, namespace),
-            );
-            SandboxDocument::parse(file, only).err()
-        }
+        Ok(file) => SandboxDocument::parse(file?).err(),
         Err(error) => Some(error.into()),
     });
     faults.collect()

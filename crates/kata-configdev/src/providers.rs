@@ -22,12 +22,11 @@ use std::time::Instant;
 
 use credential_sources::kubelet::answer::{offers, offers_below};
 use credential_sources::kubelet::config::Provider;
-use credential_sources::merge::Merged;
-use credential_sources::{Finding, Loss, Offer, merge, narrow};
-use puller_config::{Document, OnlyRegistries, Registries, RegistryHost};
+use credential_sources::{Finding, Loss, Offer, merge};
+use puller_config::{Document, Registries, RegistryHost};
 
 use self::cache::Cache;
-use self::questions::{Inquiry, Wanted};
+use self::questions::Inquiry;
 use crate::choice::DocumentText;
 use crate::settings::{AskedRegistries, Settings};
 
@@ -67,32 +66,30 @@ impl Provided {
 }
 
 /// The document `text`, which says `document`, with what the node's plugins offer below it, where
-/// they offer anything, and what they did. Where it is for some registries `only`, they are asked
-/// about these and no others.
+/// they offer anything, and what they did.
 #[must_use]
 pub fn add(
     settings: &Settings,
     (text, document): (&DocumentText, &Document),
-    only: Option<&OnlyRegistries>,
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
     let Some(Provided { hosts, offers, asked, uncovered, cannot_ask, mut findings }) =
-        provided(settings, &document.registries, only, kept)
+        provided(settings, &document.registries, kept)
     else {
         return (None, Contribution::default());
     };
     let mut merged = None;
     let (mut exposed, mut decisions) = (Vec::new(), Vec::new());
     if !offers.is_empty() {
-        match with_offers(text, &offers, only) {
-            Some((result, text, document)) => {
+        match merge(text, &offers) {
+            Ok(result) => {
                 exposed = contribution::exposed(&result);
                 decisions = result.decisions;
-                merged = Some((text, document));
+                merged = Some((result.text.into(), result.document));
             }
             // The document was valid before; its problems may name lines of what was added, so they
             // are not repeated.
-            None => findings.push(Finding::new(
+            Err(_) => findings.push(Finding::new(
                 ALL,
                 "",
                 Loss::Lost,
@@ -111,25 +108,6 @@ pub fn add(
         exposed,
     };
     (merged, contribution)
-}
-
-/// The document with what is offered below it. Plugins were asked about `only` some registries;
-/// that nothing is there for others holds whatever they answered.
-fn with_offers(
-    text: &[u8],
-    offers: &[Offer],
-    only: Option<&OnlyRegistries>,
-) -> Option<(Merged, DocumentText, Document)> {
-    let mut result = merge(text, offers).ok()?;
-    let merged = std::mem::take(&mut result.text);
-    let document = result.document.clone();
-    Some(match only {
-        None => (result, merged.into(), document),
-        Some(only) => {
-            let narrowed = narrow(&merged, only).ok()?;
-            (result, narrowed.text.into(), narrowed.document)
-        }
-    })
 }
 
 /// Forgets the kept answers that have expired; nothing where none are kept.
@@ -165,15 +143,10 @@ pub fn uncovered(registries: &AskedRegistries, listed: &[Provider]) -> Vec<Uncov
     provided.uncovered
 }
 
-/// What the node's plugins offer now for a sandbox whose document has `registries` and is for
-/// `only` some of all there are, if not for all; `None` where `settings` ask none.
+/// What the node's plugins offer now for a sandbox whose document has `registries`; `None` where
+/// `settings` ask none.
 #[must_use]
-pub fn provided(
-    settings: &Settings,
-    registries: &Registries,
-    only: Option<&OnlyRegistries>,
-    kept: Kept,
-) -> Option<Provided> {
+pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Option<Provided> {
     let asked = &settings.credential_providers;
     let deadline = Instant::now() + asked.deadline;
     if !asked.is_wanted() {
@@ -192,12 +165,10 @@ pub fn provided(
             return Some(provided);
         }
     };
-    let mut hosts = questions::hosts(&asked.registries, listed.list(), &mut provided);
-    hosts.retain(|host| only.is_none_or(|only| !only.of_host(host).is_empty()));
+    let hosts = questions::hosts(&asked.registries, listed.list(), &mut provided);
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
     provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();
-    let wanted = Wanted { hosts: &hosts, only, document: registries };
-    let mut questions = questions::questions(&plugins, wanted, &mut provided);
+    let mut questions = questions::questions(&plugins, &hosts, registries, &mut provided);
     if !questions.is_empty() {
         let cache = (Cache::open(&settings.run_root), kept);
         asking::answer(&mut questions, &sources, deadline, cache, &mut provided);

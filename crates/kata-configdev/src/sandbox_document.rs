@@ -5,18 +5,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use config_image::Magic;
-use credential_sources::{Finding, NarrowError, narrow};
-use pull_route::Surplus;
-use puller_config::{Document, OnlyRegistries};
+use credential_sources::Finding;
+use puller_config::Document;
 use zeroize::Zeroizing;
 
 use crate::choice::{DocumentFile, DocumentText};
 use crate::namespace::Namespace;
-use crate::only::Only;
 use crate::providers::{Contribution, Kept};
 use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
-use crate::shared_image::record::{Narrowed, Record};
+use crate::shared_image::record::Record;
 use crate::transport::Transport;
 use crate::{SandboxError, capacity, choice, providers};
 
@@ -30,8 +28,7 @@ pub struct SandboxDocument {
     pub chosen_by: ChosenBy,
     /// What its file says.
     pub file: DocumentText,
-    /// Its bytes: those of the file, less what only pulls of other registries use, and with what
-    /// credential providers offer.
+    /// Its bytes: those of the file, with what credential providers offer.
     pub text: DocumentText,
     /// What the bytes say.
     pub document: Document,
@@ -43,10 +40,6 @@ pub struct SandboxDocument {
     pub fallback: Option<PathBuf>,
     /// What credential providers did to it. Empty before [`SandboxDocument::provide`].
     pub contribution: Contribution,
-    /// Which registries it is for; `None` where it is for all.
-    pub only: Option<Only>,
-    /// What the file has for others, and the sandbox does not get.
-    pub removed: Vec<Surplus>,
 }
 
 /// Who chose the document of a sandbox.
@@ -106,26 +99,20 @@ impl SandboxDocument {
         Ok(chosen.map(|chosen| chosen.provide(settings)))
     }
 
-    /// Chooses the document by what is known of the `pod` and the node's settings, requires that it
-    /// is valid, and leaves out what only pulls of other registries use than those of the
-    /// [lists](Only). `None` where the sandbox gets no disk.
+    /// Chooses the document by what is known of the `pod` and the node's settings, and requires
+    /// that it is valid. `None` where the sandbox gets no disk.
     ///
     /// Where neither names a document, but the settings name registries for credential providers,
     /// the document is what those offer.
     ///
     /// # Errors
     ///
-    /// Every [`SandboxError`] of the choice, the lists and the document.
+    /// Every [`SandboxError`] of the choice and the document.
     pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
-        if ChosenBy::of(settings, pod).is_none() {
-            // The pod's author hears of a mistake wherever the pod runs.
-            if settings.enabled {
-                Only::of_pod(pod)?;
-            }
-            return Ok(None);
+        match ChosenBy::of(settings, pod) {
+            Some(_) => Self::find(settings, pod),
+            None => Ok(None),
         }
-        let only = Only::of(settings, pod)?;
-        Self::find(settings, pod, only)
     }
 
     /// The document of the node's settings, for no pod in particular.
@@ -134,45 +121,36 @@ impl SandboxDocument {
     ///
     /// Those of [`SandboxDocument::choose`].
     pub fn of_node(settings: &Settings) -> Result<Option<Self>, SandboxError> {
-        let pod = Pod::default();
-        match ChosenBy::of(settings, &pod) {
-            Some(_) => Self::find(settings, &pod, Only::of_node(settings)),
-            None => Ok(None),
-        }
+        Self::choose(settings, &Pod::default())
     }
 
-    fn find(
-        settings: &Settings,
-        pod: &Pod,
-        only: Option<Only>,
-    ) -> Result<Option<Self>, SandboxError> {
+    fn find(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
         let providers = &settings.credential_providers;
         match choice::choose(settings, pod)? {
-            Some(file) => Self::parse(file, only).map(Some),
+            Some(file) => Self::parse(file).map(Some),
             // The pod's namespace may have no document, which is as if there were none at all.
             None if !providers.is_wanted() => Ok(None),
             None => {
                 let sources = providers.sources(Path::new("/"));
                 let listing = sources.map(|found| found.config).unwrap_or_default();
-                Self::parse(DocumentFile::empty(&listing), only).map(Some)
+                Self::parse(DocumentFile::empty(&listing)).map(Some)
             }
         }
     }
 
-    /// The document in `file`, which must be valid, less what no pull of the registries in `only`
-    /// uses.
+    /// The document in `file`, which must be valid.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Document`], [`SandboxError::Narrow`].
-    pub fn parse(file: DocumentFile, only: Option<Only>) -> Result<Self, SandboxError> {
+    /// [`SandboxError::Document`].
+    pub fn parse(file: DocumentFile) -> Result<Self, SandboxError> {
         let checked = match Document::parse(&file.text) {
             Ok(checked) => checked,
             Err(problems) => {
                 return Err(SandboxError::Document { path: file.path, problems });
             }
         };
-        let mut found = Self {
+        Ok(Self {
             path: file.path,
             chosen_by: file.chosen_by,
             file: file.text.clone(),
@@ -182,30 +160,7 @@ impl SandboxDocument {
             instead_of: file.instead_of,
             fallback: file.fallback,
             contribution: Contribution::default(),
-            only,
-            removed: Vec::new(),
-        };
-        found.removed = found
-            .narrow()
-            .map_err(|source| SandboxError::Narrow { path: found.path.clone(), source })?;
-        Ok(found)
-    }
-
-    /// Leaves out what no pull of the listed registries uses.
-    fn narrow(&mut self) -> Result<Vec<Surplus>, NarrowError> {
-        let Some(only) = &self.only else {
-            return Ok(Vec::new());
-        };
-        let narrowed = narrow(&self.text, &only.registries)?;
-        self.text = narrowed.text.into();
-        self.document = narrowed.document;
-        Ok(narrowed.removed)
-    }
-
-    /// The registries beyond which it has no secret; `None` where it is for all.
-    #[must_use]
-    pub fn only_registries(&self) -> Option<&OnlyRegistries> {
-        self.only.as_ref().map(|only| &only.registries)
+        })
     }
 
     /// Puts what the node's credential providers offer below the document. Nobody is asked where
@@ -254,7 +209,7 @@ impl SandboxDocument {
             return self;
         }
         let own = (&self.text, &self.document);
-        let (merged, contribution) = providers::add(settings, own, self.only_registries(), kept);
+        let (merged, contribution) = providers::add(settings, own, kept);
         if let Some((text, document)) = merged {
             self.text = text;
             self.document = document;
@@ -267,13 +222,8 @@ impl SandboxDocument {
     #[must_use]
     pub fn record(&self, settings: &Settings, held: bool) -> Record {
         let own = self.instead_of.as_ref().unwrap_or(&self.path);
-        let document = (self.chosen_by != ChosenBy::Providers).then(|| own.clone());
-        let narrowed = self
-            .only_registries()
-            .map(|only| Narrowed { document: document.clone(), only: only.clone() });
         Record {
-            document: document.filter(|_| narrowed.is_none()),
-            narrowed,
+            document: (self.chosen_by != ChosenBy::Providers).then(|| own.clone()),
             fallback: self.fallback.clone(),
             namespace: self.namespace.clone(),
             providers: settings.credential_providers.is_wanted(),

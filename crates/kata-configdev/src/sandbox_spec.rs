@@ -21,10 +21,6 @@ pub const ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_confi
 /// mistake: a sandbox that ignored it would get another config than its pod's author asked for.
 const OURS: &str = "io.katacontainers.config.runtime.imagepuller_";
 
-/// The annotation by which a pod says which registries its images are of, so that it gets no secret
-/// of others.
-pub const REGISTRIES_ANNOTATION: &str = "io.katacontainers.config.runtime.imagepuller_registries";
-
 /// The spec's file name in a bundle. Kata's shims run in the bundle, and QEMU inherits that
 /// directory.
 pub const FILE_NAME: &str = "config.json";
@@ -90,8 +86,6 @@ pub struct Pod {
     /// The value of [`ANNOTATION`], which the pod's author writes; `None` where the spec does not
     /// have it.
     pub document: Option<String>,
-    /// The value of [`REGISTRIES_ANNOTATION`], likewise.
-    pub registries: Option<String>,
     /// What of the pod's namespace is written, by whomever.
     claims: Claims,
 }
@@ -133,7 +127,6 @@ impl Spec {
                 namespaces: [annotations.cri_namespace, annotations.pod_namespace],
                 marks: [annotations.cri_type, annotations.container_name],
             },
-            registries: annotations.registries,
         })
     }
 }
@@ -151,8 +144,6 @@ struct Annotations {
     pod_namespace: Option<String>,
     #[serde(rename = "io.kubernetes.container.name")]
     container_name: Option<String>,
-    #[serde(rename = "io.katacontainers.config.runtime.imagepuller_registries")]
-    registries: Option<String>,
     #[serde(flatten)]
     others: BTreeMap<String, IgnoredAny>,
 }
@@ -231,9 +222,6 @@ mod tests {
             assert_eq!(parse_pod(text.as_bytes()).unwrap().document.as_deref(), expected, "{text}");
         }
         assert!(cases[4].0.contains(ANNOTATION));
-        let text = format!(r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"r.corp"}}}}"#);
-        let pod = parse_pod(text.as_bytes()).unwrap();
-        assert_eq!((pod.document, pod.registries.as_deref()), (None, Some("r.corp")));
     }
 
     /// Go takes the last of several and others the first, so that none is taken.
@@ -266,14 +254,9 @@ mod tests {
     fn a_spec_that_is_none_is_refused_without_quoting_it() {
         let twice =
             format!(r#"{{"annotations":{{"{ANNOTATION}":"/x","{ANNOTATION}":"hunter2"}}}}"#);
-        let list = format!(
-            r#"{{"annotations":{{"{REGISTRIES_ANNOTATION}":"a","{REGISTRIES_ANNOTATION}":"b"}}}}"#
-        );
         let number = format!(r#"{{"annotations":{{"{ANNOTATION}":7}}}}"#);
         let deep = format!(r#"{{"annotations":{}"#, "[".repeat(100_000));
-        for text in
-            ["", "hunter2", r#"{"annotations":"hunter2"}"#, &twice, &list, &number, &deep, "{}x"]
-        {
+        for text in ["", "hunter2", r#"{"annotations":"hunter2"}"#, &twice, &number, &deep, "{}x"] {
             let error = parse(text.as_bytes()).err().unwrap();
             assert!(matches!(error, SpecError::Text { .. }), "{error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");

@@ -9,7 +9,6 @@ mod fallback;
 pub mod files;
 mod kubelet_files;
 mod node_path;
-mod only;
 mod qemu;
 mod rules;
 mod salvage;
@@ -26,15 +25,14 @@ pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;
 pub use fallback::NamespaceFallback;
 pub(crate) use kubelet_files::{FLAG_FILES as KUBELET_FLAG_FILES, find as kubelet_sources};
-pub use only::{MAX_ONLY, NamespaceSettings};
 pub use qemu::Qemu;
 pub use rules::RULES;
 
-use puller_config::{NodeError, OnlyRegistries};
+use puller_config::NodeError;
 
 use crate::capacity::Capacity;
 use crate::further_disk::{FurtherDisk, FurtherMagic};
-use crate::namespace::{Engine, Namespace};
+use crate::namespace::Engine;
 use crate::namespace_path::NamespacePaths;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
@@ -73,10 +71,6 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// What a namespace without a document gets.
     pub namespace_fallback: NamespaceFallback,
-    /// The registries that every sandbox's document is for; `None` where it is for all.
-    pub only_registries: Option<OnlyRegistries>,
-    /// What holds for the pods of single namespaces besides.
-    pub namespaces: BTreeMap<Namespace, NamespaceSettings>,
     /// Directories whose documents a pod may name, or [one for each
     /// namespace](crate::namespace_path). Empty: pods may name none.
     pub annotation_allow: Vec<PathBuf>,
@@ -110,8 +104,6 @@ impl Default for Settings {
             missing_document: None,
             engine: None,
             namespace_fallback: NamespaceFallback::default(),
-            only_registries: None,
-            namespaces: BTreeMap::new(),
             annotation_allow: Vec::new(),
             without_spec: None,
             transport: Transport::default(),
@@ -168,8 +160,7 @@ impl Settings {
     /// have chosen for itself, or whose namespace decides.
     #[must_use]
     pub fn without_spec(&self) -> WithoutSpec {
-        let is_by_namespace = self.is_by_namespace() || !self.namespaces.is_empty();
-        let is_for_all = self.annotation_allow.is_empty() && !is_by_namespace;
+        let is_for_all = self.annotation_allow.is_empty() && !self.is_by_namespace();
         self.without_spec.unwrap_or(match is_for_all {
             true => WithoutSpec::Node,
             false => WithoutSpec::Fail,

@@ -86,37 +86,6 @@ fn the_command_prints_its_report_and_warns_beside_it() {
     has_password_and_roots(&document(&image));
 }
 
-/// The plugin is asked about the pod's repositories, and answers for all of the registry.
-#[test]
-fn a_pods_list_bounds_what_it_is_given() {
-    let folder = Folder::new();
-    let settings = node(&folder);
-    let question = folder.text("question");
-    let script = format!("#!/bin/sh\ncat > {question}\necho '{ANSWER}'\n");
-    folder.program("bin/good", "755", &script);
-    let key = "io.katacontainers.config.runtime.imagepuller_registries";
-    let spec =
-        format!(r#"{{"ociVersion":"1.1.0","annotations":{{"{key}":"reg.corp/team other.corp"}}}}"#);
-    folder.file("bundle/config.json", spec);
-    let bundle = folder.text("bundle");
-    let attached =
-        run_line(&format!("attach --settings {settings} --bundle {bundle} --sandbox-id s5"));
-    attached.ends(0);
-    let asked = std::fs::read_to_string(question).unwrap();
-    assert!(asked.contains("\"image\":\"reg.corp/team\""), "{asked}");
-    let report = attached.json();
-    let image = std::fs::read(report["path"].as_str().unwrap()).unwrap();
-    let document = document(&image);
-    let entries = document.registries.iter();
-    let found: Vec<_> =
-        entries.map(|(name, entry)| (name.to_string(), entry.credentials.is_anonymous())).collect();
-    let expected = [(".corp.", true), ("reg.corp/team", false)];
-    assert_eq!(found.len(), 2, "{found:?}");
-    for (name, is_anonymous) in expected {
-        assert!(found.contains(&(name.to_owned(), is_anonymous)), "{found:?}");
-    }
-}
-
 #[test]
 fn the_library_returns_the_warnings() {
     let folder = Folder::new();

@@ -88,24 +88,6 @@ fn long_document(bytes: usize, password: &str) -> String {
     text
 }
 
-/// A sandbox started with what its pod needs, and got all the others' passwords with the first
-/// update.
-#[test]
-fn an_update_gives_a_narrowed_sandbox_no_more() {
-    let folder = node("transport = \"file\"\n");
-    let other = "[registries.\"b.corp\"]\nusername = \"robot\"\npassword = \"hunter2-token\"\n";
-    folder.file("old.toml", format!("{OLD}{other}"));
-    let spec = json!({"annotations":
-        {"io.katacontainers.config.runtime.imagepuller_registries": "a.corp/app"}});
-    folder.file("bundle/config.json", spec.to_string());
-    let path = attach(&folder, &[]);
-    let has = |text: &str| document_in(&std::fs::read(&path).unwrap()).contains(text);
-    assert!(has("hunter2-password") && !has("hunter2-token") && has("b.corp"));
-    folder.file("new.toml", format!("{NEW}{}", other.replace("token", "identity")));
-    update(&folder, &["--config", &folder.text("new.toml")]).succeeds();
-    assert!(has("hunter2-token") && !has("hunter2-identity") && has("b.corp"));
-}
-
 #[test]
 fn a_file_is_rewritten_in_place() {
     let folder = node("transport = \"file\"\n");

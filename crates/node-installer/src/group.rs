@@ -219,7 +219,6 @@ mod tests {
         }
         let set = set(&format!(
             "namespaces-secret = {at:?}\nnamespaces.team-d.required = true\n\
-             namespaces.team-e.only-registries = [\"a.corp\"]\n\
              namespaces.team-a.secret = \"/own\"\n"
         ));
         let found = set.namespace_group().found(&set).unwrap();

@@ -19,10 +19,6 @@ pub const MAX_DECRYPTION_SECRETS: usize = 16;
 /// in memory.
 pub const MAX_DOCUMENTS: usize = 256;
 
-/// The most registries that the pods of a set or a namespace are limited to: as many as the wrapper
-/// takes.
-pub const MAX_REGISTRIES: usize = 64;
-
 /// The most further disks of one set: as many as the wrapper takes.
 pub const MAX_DISKS: usize = 8;
 

@@ -131,9 +131,6 @@ pub struct Set {
     /// The directory of the container that a secret with more of them is mounted at: each key
     /// `NAME.toml` is a document, each `NAME.dockerconfigjson` a docker configuration.
     pub documents_secret: Option<PathBuf>,
-    /// The only registries, or repositories below a registry, whose entries sandboxes get; of an
-    /// empty list none. `None`: all.
-    pub only_registries: Option<Vec<String>>,
     /// Kata's configuration directories on the node, those that hold a `configuration-*.toml`, one
     /// per handler.
     pub handlers: Vec<HostPath>,
@@ -163,13 +160,11 @@ pub enum NamespaceFallback {
 }
 
 /// The settings that are not the administrator's, and whose they are.
-const NOT_SETTINGS: [(&str, &str); 6] = [
+const NOT_SETTINGS: [(&str, &str); 4] = [
     ("document", "the installer's"),
     ("enabled", "the set's"),
     ("engine", "the installer's"),
     ("namespace-fallback", "the set's"),
-    ("namespaces", "the set's"),
-    ("only-registries", "the set's"),
 ];
 
 const fn default_enabled() -> bool {
@@ -344,7 +339,6 @@ impl Set {
             allow_widening: self.allow_widening,
             decryption_keys: self.decryption_keys.clone(),
             required: self.required,
-            only_registries: self.only_registries.clone(),
             names: self.secret_names.clone(),
         }
     }
@@ -371,15 +365,6 @@ impl Set {
         self.source().require_consistent()?;
         for group in self.groups() {
             group.require_consistent()?;
-        }
-        if let Some(name) = self
-            .documents
-            .iter()
-            .find_map(|(name, source)| source.only_registries.as_ref().map(|_| name))
-        {
-            return Err(format!(
-                "documents.{name:?}.only-registries: a pod limits itself by an annotation"
-            ));
         }
         for (path, name) in &self.secret_names {
             if !self.secrets().any(|secret| secret == *path) {

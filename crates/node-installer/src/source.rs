@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use credential_sources::secretgen::is_namespace;
 use serde::Deserialize;
 
-use crate::limits::{MAX_DECRYPTION_SECRETS, MAX_DOCKER_CONFIGS, MAX_REGISTRIES};
+use crate::limits::{MAX_DECRYPTION_SECRETS, MAX_DOCKER_CONFIGS};
 
 /// The longest name of a set and of a secret's key: Kubernetes' own limit for keys.
 const MAX_NAME_BYTES: usize = 253;
@@ -35,9 +35,6 @@ pub struct Source {
     /// Whether pods are told that a secret has not come, instead of pulling without it; also
     /// whether the node is not ready until then.
     pub required: bool,
-    /// The only registries, or repositories below a registry, whose entries a pod of the namespace
-    /// gets; of an empty list none. `None`: all. A document for the annotation has no list.
-    pub only_registries: Option<Vec<String>>,
     /// What messages call the secrets; the set says it.
     #[serde(skip)]
     pub(crate) names: BTreeMap<PathBuf, String>,
@@ -106,10 +103,6 @@ impl Source {
             if !paths.iter().all(|path| path.is_absolute()) {
                 return Err(format!("{key}: not an absolute path"));
             }
-        }
-        let only = self.only_registries.as_deref().unwrap_or_default();
-        if only.len() > MAX_REGISTRIES {
-            return Err(format!("only-registries: more than {MAX_REGISTRIES}"));
         }
         Ok(())
     }

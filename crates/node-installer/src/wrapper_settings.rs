@@ -78,7 +78,7 @@ pub(crate) fn settings_text(
     )
 }
 
-/// Puts in which documents sandboxes get, and how much of them.
+/// Puts in which documents sandboxes get.
 fn put_documents(
     settings: &mut toml::Table,
     options: &Options,
@@ -104,18 +104,6 @@ fn put_documents(
     if set.needs_engine() {
         let engine = view.engine.unwrap_or(UNKNOWN_ENGINE);
         put("engine", engine.name().into());
-    }
-    if let Some(only) = &set.only_registries {
-        put("only-registries", only.clone().into());
-    }
-    let limited = set.namespaces.iter().filter_map(|(name, source)| {
-        let only = source.only_registries.clone()?.into();
-        let limited = toml::Table::from_iter([("only-registries".to_owned(), only)]);
-        Some((name.clone(), limited.into()))
-    });
-    let namespaces: toml::Table = limited.collect();
-    if !namespaces.is_empty() {
-        put("namespaces", namespaces.into());
     }
     let group = set.annotation_group();
     if group.is_used() {

@@ -13,7 +13,6 @@
 //! - [`Proxies`]: the proxy on the way to a URL, with the meaning that Go gives to `NO_PROXY`
 //!   ([`no_proxy`]).
 //! - [`address`]: addresses that no server may send the puller to.
-//! - [`surplus`]: what of a document no pull of some registries uses.
 //!
 //! Not here: what a document may say (`puller-config`), and HTTP (`registry-client`).
 
@@ -26,7 +25,6 @@ mod combination_tests;
 mod error;
 #[cfg(test)]
 mod mirror_tests;
-mod needed;
 pub mod no_proxy;
 mod plan;
 #[cfg(test)]
@@ -42,7 +40,6 @@ pub mod trust;
 
 pub use account::{Account, EntryAccount};
 pub use error::Error;
-pub use needed::{Secrets, Surplus, surplus};
 pub use plan::{Plan, Route, Step};
 pub use proxy::Proxies;
 pub use quoted::quoted;

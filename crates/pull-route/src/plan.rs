@@ -19,7 +19,7 @@
 //! - The proxies of either document count: all that passes them is TLS to the other end.
 
 mod filling;
-pub(crate) mod making;
+mod making;
 
 use puller_config::{RegistryHost, ResourceUri};
 use url::Url;

@@ -20,7 +20,6 @@
 //! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
-//! - `only_registries`: [`OnlyRegistries`], a list beyond which nothing is given away;
 //! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
@@ -67,7 +66,6 @@ mod mirror_keys;
 mod moment;
 mod name;
 mod node_error;
-mod only_registries;
 mod pins;
 mod problem;
 mod proxy_url;
@@ -110,7 +108,6 @@ pub use mirror::Mirror;
 pub use moment::Moment;
 pub use name::RegistryName;
 pub use node_error::NodeError;
-pub use only_registries::{InvalidItem, InvalidList, MAX_LIST_BYTES, MAX_LISTED, OnlyRegistries};
 pub use pins::{Pin, Pins};
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use crate::host_name::{HostName, parse_domain, split_port};
-use crate::repositories::{check_prefix, is_below, prefixes};
+use crate::repositories::{check_prefix, prefixes};
 use crate::{InvalidName, RegistryHost};
 
 /// Which hosts an entry holds for, or which repositories of one host.
@@ -113,32 +113,6 @@ impl RegistryName {
         let wide = Self::from(Pattern::Below(domain.clone()));
         let is_host = self.repositories.is_none() && port.is_none();
         is_host && Self::candidates(host).any(|name| name == wide)
-    }
-
-    /// The name of what this one and another are both for, where both name single hosts; `None`
-    /// where there is nothing.
-    #[must_use]
-    pub fn and(&self, other: &Self) -> Option<Self> {
-        let (Pattern::Literal(host, port), Pattern::Literal(other_host, other_port)) =
-            (&self.pattern, &other.pattern)
-        else {
-            return None;
-        };
-        let is_same_port = port.is_none() || other_port.is_none() || port == other_port;
-        if host != other_host || !is_same_port {
-            return None;
-        }
-        let repositories = match (self.repositories(), other.repositories()) {
-            (Some(one), Some(other)) if is_below(one, other) => Some(one),
-            (Some(one), Some(other)) if is_below(other, one) => Some(other),
-            (Some(_), Some(_)) => return None,
-            (one, other) => one.or(other),
-        };
-        Some(Self {
-            pattern: Pattern::Literal(host.clone(), port.or(*other_port)),
-            repositories: repositories.map(Into::into),
-            written: None,
-        })
     }
 
     /// The names that hold for a host, the most specific first; each host has finitely many and

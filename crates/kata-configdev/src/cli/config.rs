@@ -13,7 +13,6 @@ use crate::namespace::Namespace;
 use crate::namespace_path::NamespacePaths;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
-use crate::sandbox_document::SandboxDocument;
 use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
 use crate::{choice, document_pattern, providers};
 
@@ -91,7 +90,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let listed = plugins(&effective.settings).transpose();
     let obstacles = obstacles(&effective.settings);
-    let removed = removed(&effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
     let found_now = FoundNow { file, namespaces: namespaces.as_deref() };
     let plugins = listed.as_ref().map_or(None, Option::as_deref);
@@ -99,10 +97,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         let mut report = report(&effective, found_now, plugins);
         let told = obstacles.iter().map(|error| format!("failed to {error}"));
         report["obstacles"] = told.collect();
-        report["only-registries"]["removed"] = json!(removed);
         super::print_json(out, &report)?;
     } else {
-        print(&effective, found_now, (plugins, &removed), out)?;
+        print(&effective, found_now, plugins, out)?;
     }
     found?;
     listed?;
@@ -133,14 +130,6 @@ fn plugins(settings: &Settings) -> Option<Result<Vec<String>, ListingFault>> {
     Some(names)
 }
 
-/// What of the node's document no sandbox gets, because the list of the settings does not need it.
-fn removed(settings: &Settings) -> Vec<String> {
-    let document = SandboxDocument::of_node(settings).ok().flatten();
-    let removed = document.map(|document| document.removed);
-    let removed = removed.iter().flatten();
-    removed.map(ToString::to_string).collect()
-}
-
 /// Where the kubelet's files are, whether the settings say so or not.
 fn found(settings: &Settings) -> Option<Sources> {
     settings.credential_providers.sources(Path::new("/"))
@@ -167,11 +156,6 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
     if let Some(namespaces) = found_now.namespaces {
         document["namespaces"] = json!(namespaces);
     }
-    let namespaces = settings.namespaces.iter().map(|(name, namespace)| {
-        let key = format!("namespaces.{name}.only-registries");
-        let only = value(&key, json!(namespace.only_registries));
-        (name.to_string(), json!({"only-registries": only}))
-    });
     json!({
         "files": effective.files,
         "enabled": value("enabled", json!(settings.enabled)),
@@ -180,8 +164,6 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
         "engine": value("engine", json!(settings.engine)),
         "namespace-fallback": value("namespace-fallback", json!(settings.namespace_fallback)),
         "missing-document": value("missing-document", json!(settings.missing_document)),
-        "only-registries": value("only-registries", json!(settings.only_registries)),
-        "namespaces": namespaces.collect::<Map<_, _>>(),
         "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
         "without-spec": value("without-spec", json!(settings.without_spec())),
         "transport": value("transport", json!(settings.transport)),
@@ -216,7 +198,7 @@ fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
 fn print(
     effective: &Effective,
     found_now: FoundNow<'_>,
-    (plugins, removed): (Option<&[String]>, &[String]),
+    plugins: Option<&[String]>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let Effective { settings, files, origins } = effective;
@@ -252,13 +234,6 @@ fn print(
     if found_now.namespaces.is_some() {
         text.line("namespace-fallback", &settings.namespace_fallback)?;
     }
-    match &settings.only_registries {
-        Some(only) => text.line("only-registries", only)?,
-        None => text.comment("only-registries: what documents have for any registry")?,
-    }
-    for what in removed {
-        text.comment(&format!("leaves out {what}"))?;
-    }
     text.line("annotation-allow", &settings.annotation_allow)?;
     text.line("without-spec", &settings.without_spec())?;
     text.line("transport", &settings.transport)?;
@@ -269,12 +244,6 @@ fn print(
     text.line("run-root", &settings.run_root)?;
     text.line("refuse", &settings.refuse)?;
     text.line("guest-pull", &settings.guest_pull)?;
-    for (name, namespace) in &settings.namespaces {
-        text.begin(&format!("namespaces.{name}"))?;
-        if let Some(only) = &namespace.only_registries {
-            text.line("only-registries", only)?;
-        }
-    }
     text.begin("qemu")?;
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;

@@ -53,9 +53,6 @@ const DEFAULTS: &str = "(defaults)";
 /// disks that the settings give the sandbox are shown too. Where one of them cannot be made, no
 /// sandbox starts, and the exit code is 65.
 ///
-/// Where the settings or the pod list the registries that the sandbox is for, the list is shown,
-/// who wrote it, and what of the document is left out because of it.
-///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
 #[command(
@@ -91,7 +88,7 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots,
-    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, only, disks, findings,
+    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, disks, findings,
     /// registries, refused, and of an image explanation.
     #[arg(long)]
     json: bool,

@@ -91,7 +91,6 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         file: document.clone().unwrap_or_default(),
         places,
         contribution,
-        removed: &complete.removed,
         asked: &contribution.hosts,
     };
     let sources = asked.credential_providers.sources(Path::new("/"));

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use config_image::Magic;
-use credential_sources::narrow;
-use puller_config::OnlyRegistries;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -15,7 +13,6 @@ use super::finding::{self, Input};
 use crate::cli::CommandError;
 use crate::further_disk::{self, FurtherMagic};
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::record;
 use crate::update::{UpdateError, Updated, update};
 use crate::{SandboxError, exit};
 
@@ -25,9 +22,6 @@ use crate::{SandboxError, exit};
 /// that serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot
 /// change. The disk keeps its size, so a document that needs more is refused; attach --capacity and
 /// the settings reserve room. A document that is not valid changes nothing.
-///
-/// A sandbox that is for some registries only (only-registries of the settings, the pod's
-/// annotation) gets of the document what pulls of these use.
 ///
 /// With --magic it is the further disk with that magic, and any file goes.
 ///
@@ -75,10 +69,8 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let sandbox = &arguments.sandbox_id;
     let (run_root, transport) = arguments.run_root.resolve_with_transport()?;
     // Before anything is touched.
-    let record = record::read(&run_root, sandbox).map_err(UpdateError::from)?;
-    let only = record.and_then(|record| record.only().cloned());
     let config = arguments.content.config.as_deref();
-    let Some(image) = image(arguments.magic, config, only.as_ref())? else {
+    let Some(image) = image(arguments.magic, config)? else {
         return Ok(exit::DATA);
     };
     let updated =
@@ -112,11 +104,10 @@ fn wanted(magic: Option<FurtherMagic>) -> Magic {
 }
 
 /// The image of the document `config`, or of none; nothing where the document is not valid, which
-/// is told on standard error. Of the document only what the sandbox is for.
+/// is told on standard error.
 fn image(
     magic: Option<FurtherMagic>,
     config: Option<&Path>,
-    only: Option<&OnlyRegistries>,
 ) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
     let Some(config) = config else {
         return pack(wanted(magic), &[]).map(Some);
@@ -129,12 +120,7 @@ fn image(
     match magic {
         Some(magic) => Ok(Some(further_disk::pack(magic, config, &input.text)?)),
         None if finding::is_valid(&input, config, "nothing was changed")? => {
-            let Some(only) = only else {
-                return pack(Magic::IMAGEPULLER, &input.text).map(Some);
-            };
-            let narrowed = narrow(&input.text, only)
-                .map_err(|source| SandboxError::Narrow { path: config.into(), source })?;
-            pack(Magic::IMAGEPULLER, &narrowed.text).map(Some)
+            pack(Magic::IMAGEPULLER, &input.text).map(Some)
         }
         None => Ok(None),
     }

@@ -22,7 +22,8 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
     };
     for handler in &set.handlers {
         let runtimes = engine.of(handler);
-        findings.extend(runtimes.filter_map(|runtime| not_passed(runtime, severity)));
+        let lossy = runtimes.filter(|runtime| runtime.loses_annotation);
+        findings.extend(lossy.map(|runtime| not_passed(runtime, severity)));
         let knows_some = !engine.directories().is_empty();
         if knows_some && engine.of(handler).next().is_none() {
             let message = "no runtime of containerd or CRI-O that was found has a configuration \
@@ -33,22 +34,17 @@ pub fn check(engine: &Engine, set: &Set<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Which annotations the runtime keeps from Kata, if it does.
-fn not_passed(runtime: &Runtime, severity: Severity) -> Option<Finding> {
+/// That the runtime keeps annotations from Kata.
+fn not_passed(runtime: &Runtime, severity: Severity) -> Finding {
     let name = shown(&runtime.name);
-    let what = match &runtime.lost_annotations[..] {
-        [] => return None,
-        [one] => format!("{one}, though for others"),
-        _ => "io.katacontainers.*".to_owned(),
-    };
     let message = format!(
-        "the runtime {name} has no pod_annotations for {what}, so that such an annotation of a \
-        pod has no effect, and no error says so; write pod_annotations = \
+        "the runtime {name} has no pod_annotations for io.katacontainers.*, so that such an \
+        annotation of a pod has no effect, and no error says so; write pod_annotations = \
         [\"io.katacontainers.*\"] into its table{} and restart containerd",
         template(&runtime.source)
     );
     let id = "annotations-not-passed";
-    Some(Finding::new(id, severity, &runtime.source, message).at_line(runtime.line))
+    Finding::new(id, severity, &runtime.source, message).at_line(runtime.line)
 }
 
 /// Where the table is to be changed instead, as a phrase, where the file itself is written anew.

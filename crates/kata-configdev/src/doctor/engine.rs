@@ -11,7 +11,7 @@ use super::finding::{Finding, Severity};
 use super::handlers::Handler;
 use super::node::{Node, is_denied};
 use crate::namespace;
-use crate::sandbox_spec::{ANNOTATION, REGISTRIES_ANNOTATION};
+use crate::sandbox_spec::ANNOTATION;
 
 /// Where containerd's configuration is: its own, that of k3s and RKE2, of k0s and MicroK8s.
 const CONTAINERD: [&str; 5] = [
@@ -60,8 +60,8 @@ pub struct Runtime {
     pub line: usize,
     /// The main file of Kata's configuration on the node, without a link in it.
     main: Option<PathBuf>,
-    /// Which of this project's annotations on a pod Kata does not see.
-    pub lost_annotations: Vec<&'static str>,
+    /// Whether Kata does not see this project's annotation of a pod.
+    pub loses_annotation: bool,
     /// Whether it leaves images to the guest.
     pub pulls_in_guest: bool,
     /// How long the creation of a container may take, where the engine has such a limit.
@@ -161,10 +161,7 @@ impl Engine {
                 source: runtime.source.clone(),
                 line: 0,
                 main: main_file(node, runtime.config_path.as_deref(), runtime.program.as_deref()),
-                lost_annotations: [ANNOTATION, REGISTRIES_ANNOTATION]
-                    .into_iter()
-                    .filter(|annotation| !runtime.passes(annotation))
-                    .collect(),
+                loses_annotation: !runtime.passes(ANNOTATION),
                 pulls_in_guest: runtime
                     .snapshotter
                     .as_ref()
@@ -209,7 +206,7 @@ impl Engine {
                 source: path.map_or(runtime.source, |placed| placed.source),
                 // It hands on all of a pod's, whatever allowed_annotations says: that is about
                 // CRI-O's own.
-                lost_annotations: Vec::new(),
+                loses_annotation: false,
                 pulls_in_guest: runtime.pulls_in_guest == Some(true),
                 create_timeout: Some(CreateTimeout {
                     secs,

@@ -85,7 +85,7 @@ impl Promised {
         let Some(text) = text else { return };
         let parsed = Document::parse(&text).map(|checked| checked.document);
         if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
-            let _ = rotation.complete(options, set, (&text, &parsed), None);
+            let _ = rotation.complete(options, set, (&text, &parsed));
         }
     }
 }

@@ -7,20 +7,16 @@ use std::time::{Duration, Instant};
 use node_health::metrics::ProviderNumbers;
 use node_installer::Options;
 use node_installer::watch::RESCAN;
-use puller_config::{Document, OnlyRegistries};
+use puller_config::Document;
 use zeroize::Zeroizing;
 
 use super::sandboxes::seen;
 use crate::choice::DocumentText;
-use crate::only::Only;
 use crate::providers::{self, Contribution, Kept, Outcome};
 use crate::settings::Settings;
 
 /// How soon a plugin is asked again that gave no answer.
 const AGAIN_AFTER: Duration = LEAST;
-
-/// How soon one is asked again about what only a pod has listed.
-const SPARED: Duration = Duration::from_secs(60);
 
 /// The least time between two questions, however short-lived the answers are.
 const LEAST: Duration = Duration::from_secs(10);
@@ -28,7 +24,7 @@ const LEAST: Duration = Duration::from_secs(10);
 /// After how many passes in a row without an answer of a plugin the wrapper asks by itself.
 const FAILED_PASSES: u32 = 3;
 
-/// The most lines of the log about plugins in one pass: each sandbox may be for other registries.
+/// The most lines of the log about plugins in one pass.
 const MAX_WARNINGS: usize = 32;
 
 /// The plugins of each set, over the passes.
@@ -40,8 +36,8 @@ pub struct Rotation {
 /// What is known of the plugins of a set.
 #[derive(Debug, Default)]
 struct Asked {
-    /// By the registries that sandboxes are for, if not for all.
-    rounds: BTreeMap<Option<OnlyRegistries>, Round>,
+    /// `None` before the first.
+    round: Option<Round>,
     /// Whether any of them answered since this agent started.
     answered: bool,
     /// By plugin: in how many passes in a row it was run and did not answer.
@@ -50,21 +46,17 @@ struct Asked {
     counted: BTreeSet<String>,
     /// Whether one of them hung in this pass: further ones would take the same time again.
     hangs: bool,
-    /// The same, where it was asked about what only pods have listed.
-    hangs_for_pods: bool,
     /// By plugin.
     numbers: BTreeMap<String, ProviderNumbers>,
 }
 
-/// What is known of the answers about some registries.
+/// What is known of the last answers.
 #[derive(Debug)]
 struct Round {
     /// When the plugins are asked anew.
     next: Instant,
     /// Whether a sandbox has their answers; where none has, nobody has to be asked again.
     wanted: bool,
-    /// Whether one of them gave no answer.
-    failed: bool,
     /// What did not work the last time, a line each.
     warnings: Vec<String>,
 }
@@ -102,19 +94,16 @@ impl Rotation {
         for asked in self.sets.values_mut() {
             asked.counted.clear();
             asked.hangs = false;
-            asked.hangs_for_pods = false;
-            asked.rounds.retain(|only, round| only.is_none() || round.wanted);
-            for round in asked.rounds.values_mut() {
-                if take(&mut round.wanted) {
-                    next = Some(next.map_or(round.next, |next| next.min(round.next)));
-                }
+            if let Some(round) = &mut asked.round
+                && take(&mut round.wanted)
+            {
+                next = Some(next.map_or(round.next, |next| next.min(round.next)));
             }
         }
         next.map_or(RESCAN, |next| next.saturating_duration_since(now).max(LEAST))
     }
 
-    /// The document of the set, as text and as it was understood, with what its plugins offer now;
-    /// for sandboxes that are for `only` some registries, what they offer for these.
+    /// The document of the set, as text and as it was understood, with what its plugins offer now.
     ///
     /// # Errors
     ///
@@ -124,41 +113,26 @@ impl Rotation {
         options: &Options,
         set: &str,
         (document, parsed): (&[u8], &Document),
-        only: Option<&OnlyRegistries>,
     ) -> Result<Completed, &'static str> {
         if !options.providers {
             return Err("this agent asks no credential providers (\"providers\")");
         }
         let settings = settings(options, set).ok_or("the wrapper's settings cannot be read")?;
         let asked = self.sets.entry(set.to_owned()).or_default();
-        // A pod's author may list what no plugin has an answer for. That neither shows that they
-        // do not work nor costs other sandboxes anything.
-        let is_of_pod = only.is_some_and(|only| !Only::is_of_settings(&settings, only));
         // An answer that another sandbox's start has kept does, unless it is time for a new one.
         let began = Instant::now();
-        let kept = match asked.rounds.get(&only.cloned()) {
-            _ if asked.hangs || (is_of_pod && asked.hangs_for_pods) => Kept::Only,
+        let kept = match &asked.round {
+            _ if asked.hangs => Kept::Only,
             Some(round) if round.next > began => Kept::Used,
-            // What failed is remembered, each time for longer.
-            Some(round) if is_of_pod && round.failed => Kept::Used,
-            // The first time shows whether they can be run here at all. What a sandbox has just got
-            // for its own registries does.
-            None if only.is_some() => Kept::Used,
+            // The first time shows whether they can be run here at all.
             _ => Kept::Ignored,
         };
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
         let own = (&text, parsed);
-        let (merged, contribution) = providers::add(&settings, own, only, kept);
-        asked.count(&contribution, kept == Kept::Ignored && !is_of_pod);
-        let hung = contribution.asked.iter().any(|one| one.outcome == Outcome::Hung);
-        match is_of_pod {
-            true => asked.hangs_for_pods |= hung,
-            false => asked.hangs |= hung,
-        }
-        let whole = asked.note(only, &contribution, began.elapsed());
-        if is_of_pod && !whole {
-            asked.spare(only);
-        }
+        let (merged, contribution) = providers::add(&settings, own, kept);
+        asked.count(&contribution, kept == Kept::Ignored);
+        asked.hangs |= contribution.asked.iter().any(|one| one.outcome == Outcome::Hung);
+        let whole = asked.note(&contribution, began.elapsed());
         let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
         Ok(Completed {
             text: Zeroizing::new(text.to_vec()),
@@ -169,7 +143,7 @@ impl Rotation {
 
     /// What did not work the last time, a line each.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let rounds = self.sets.values().flat_map(|asked| asked.rounds.values());
+        let rounds = self.sets.values().filter_map(|asked| asked.round.as_ref());
         let lines: BTreeSet<&String> = rounds.flat_map(|round| &round.warnings).collect();
         let more = lines.len().saturating_sub(MAX_WARNINGS);
         let more =
@@ -228,20 +202,8 @@ impl Asked {
         self.failed_passes.retain(|name, _| !answered.contains(name.as_str()));
     }
 
-    /// Asks less often about a list that none but a pod's author wrote.
-    fn spare(&mut self, only: Option<&OnlyRegistries>) {
-        if let Some(round) = self.rounds.get_mut(&only.cloned()) {
-            round.next = Instant::now() + SPARED;
-        }
-    }
-
     /// Whether all of them answered.
-    fn note(
-        &mut self,
-        only: Option<&OnlyRegistries>,
-        contribution: &Contribution,
-        took: Duration,
-    ) -> bool {
+    fn note(&mut self, contribution: &Contribution, took: Duration) -> bool {
         let mut whole = true;
         let mut next = RESCAN;
         for one in &contribution.asked {
@@ -273,20 +235,14 @@ impl Asked {
                 }
             }
         }
-        // Where the plugins' own configuration cannot be read, none is asked. Of a list they may be
-        // for nothing.
-        whole &= match only {
-            None => !contribution.asked.is_empty(),
-            Some(_) => !contribution.cannot_ask,
-        };
+        // Where the plugins' own configuration cannot be read, none is asked.
+        whole &= !contribution.asked.is_empty();
         let warnings = contribution.warnings();
-        let round = Round {
+        self.round = Some(Round {
             next: Instant::now() + next.max(LEAST),
             wanted: true,
-            failed: !whole,
             warnings: warnings.iter().map(ToString::to_string).collect(),
-        };
-        self.rounds.insert(only.cloned(), round);
+        });
         whole
     }
 }

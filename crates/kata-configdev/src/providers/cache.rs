@@ -50,11 +50,6 @@ const MAX_KEPT: Duration = Duration::from_secs(12 * 60 * 60);
 /// added.
 const MAX_FILES: usize = 1024;
 
-/// The most files that are there before another answer about a repository is kept. Which
-/// repositories are asked about, pods may say; those of one must not take the place of what is kept
-/// for all.
-const MAX_FILES_OF_PODS: usize = MAX_FILES / 2;
-
 /// How old a temporary file is before it can only be that of a killed process.
 const TEMPORARY_FOR: Duration = Duration::from_secs(60);
 
@@ -107,20 +102,13 @@ impl Cache {
         Some(Self { directory, root, now, files: None })
     }
 
-    /// What the plugin last answered about `host`, or about everything, where that still holds. Of
-    /// a question about a repository, what it last answered to that question.
+    /// What the plugin last answered about `host`, or about everything, where that still holds.
     pub fn find(
         &self,
         fingerprint: &Fingerprint,
         host: &RegistryHost,
         version: Version,
     ) -> Option<KeptAnswer> {
-        if fingerprint.is_of_repository {
-            let name = fingerprint.name(&of_repository(host));
-            let (text, left) = self.read_or_remove(&name)?;
-            let response = Response::parse(&text, version).ok()?;
-            return Some(KeptAnswer { response, left });
-        }
         [CacheKeyType::Registry, CacheKeyType::Global].into_iter().find_map(|kind| {
             let name = fingerprint.name(&key(kind, host)?);
             let (text, left) = self.read_or_remove(&name)?;
@@ -133,16 +121,10 @@ impl Cache {
         })
     }
 
-    /// Keeps `text` under a name for so long, unless there are as many files as there is `room`
-    /// for; says whether it is there now.
-    fn put(
-        &mut self,
-        name: &str,
-        room: usize,
-        (magic, lasts): ([u8; 8], Duration),
-        text: &[u8],
-    ) -> bool {
-        if self.tidy().is_none_or(|files| files >= room) {
+    /// Keeps `text` under a name for so long, unless the directory is full; says whether it is
+    /// there now.
+    fn put(&mut self, name: &str, (magic, lasts): ([u8; 8], Duration), text: &[u8]) -> bool {
+        if self.tidy().is_none_or(|files| files >= MAX_FILES) {
             return false;
         }
         let mut content = Zeroizing::new(Vec::with_capacity(HEADER_BYTES + text.len()));
@@ -258,34 +240,15 @@ pub fn keep(
     default: Duration,
 ) -> Result<Duration, NotKept> {
     let Answer { text, response } = answer;
-    let key = match fingerprint.is_of_repository {
-        true => of_repository(host),
-        false => key(response.cache_key_type, host).ok_or(NotKept::ForAnImage)?,
-    };
+    let key = key(response.cache_key_type, host).ok_or(NotKept::ForAnImage)?;
     let kept_for = response.cache_duration.unwrap_or(default).min(MAX_KEPT);
     if kept_for.is_zero() {
         return Err(NotKept::NoTime);
     }
     let cache = cache.ok_or(NotKept::NoPlace)?;
     let name = fingerprint.name(&key);
-    let is_there = cache.put(&name, fingerprint.room(), (MAGIC, kept_for), text);
+    let is_there = cache.put(&name, (MAGIC, kept_for), text);
     is_there.then_some(kept_for).ok_or(NotKept::NoPlace)
-}
-
-impl Fingerprint {
-    /// How many files there may be before another one of this plugin and question.
-    fn room(&self) -> usize {
-        match self.is_of_repository {
-            true => MAX_FILES_OF_PODS,
-            false => MAX_FILES,
-        }
-    }
-}
-
-/// Under which key the answer to a question about a repository is kept, which the fingerprint has
-/// in it: whatever the plugin says that its answer holds for, no other repository gets it.
-fn of_repository(host: &RegistryHost) -> String {
-    format!("repository of {host}")
 }
 
 /// Under which key an answer is kept. Those about single images are not.

@@ -38,8 +38,7 @@ pub struct AskedPlugin {
     pub source: String,
     /// The registry.
     pub host: RegistryHost,
-    /// The repository that it was asked about, or the first segments of those that it is for;
-    /// `None` for all of the registry.
+    /// The first segments of the repositories that it is for; `None` for all of the registry.
     pub repositories: Option<String>,
     /// Where its answer is from.
     pub outcome: Outcome,

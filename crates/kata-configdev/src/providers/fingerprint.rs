@@ -12,16 +12,13 @@ use sha2::{Digest, Sha256};
 #[derive(Clone)]
 pub struct Fingerprint {
     hash: Sha256,
-    /// Whether it is asked about a repository that a pod may have, which its answer is then for
-    /// alone.
-    pub is_of_repository: bool,
 }
 
 impl Fingerprint {
     /// Of `provider`, whose program has this `metadata`. Where the program is does not count: the
     /// node agent sees the node's directories below another one than the wrapper.
     pub fn of(provider: &Provider, metadata: &Metadata) -> Self {
-        let mut hash = Self { hash: Sha256::new(), is_of_repository: false };
+        let mut hash = Self { hash: Sha256::new() };
         hash.put(provider.name.as_bytes());
         hash.put(provider.version.api_version().as_bytes());
         hash.put(&provider.default_cache.as_nanos().to_le_bytes());
@@ -52,14 +49,6 @@ impl Fingerprint {
             self.put(b"repositories");
             self.put(repositories.as_bytes());
         }
-        self
-    }
-
-    /// Of the plugin where it is asked about this very repository.
-    pub fn about_repository(mut self, repository: &str) -> Self {
-        self.put(b"repository");
-        self.put(repository.as_bytes());
-        self.is_of_repository = true;
         self
     }
 

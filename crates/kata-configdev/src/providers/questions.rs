@@ -10,7 +10,7 @@ use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::program;
 use credential_sources::kubelet::{PROBE, probe};
 use credential_sources::merge;
-use puller_config::{OnlyRegistries, Registries, RegistryHost, RegistryName, is_below};
+use puller_config::{Registries, RegistryHost, RegistryName};
 
 use super::fingerprint::Fingerprint;
 use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};
@@ -19,21 +19,6 @@ use crate::settings::{AskedRegistries, MAX_REGISTRIES, Sources};
 
 /// The most programs that are started for one sandbox, all at once. Free to change.
 const MAX_QUESTIONS: usize = 64;
-
-/// The most of them that are started for repositories of a list, which pods may have: no pod makes
-/// more. Free to change.
-const MAX_LISTED_QUESTIONS: usize = 32;
-
-/// What plugins are to be asked about.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
-    /// The registries of the settings.
-    pub(super) hosts: &'a [RegistryHost],
-    /// The registries and repositories that the sandbox is for; `None` for all.
-    pub(super) only: Option<&'a OnlyRegistries>,
-    /// What its document has already.
-    pub(super) document: &'a Registries,
-}
 
 /// A plugin that may be started.
 pub(super) struct Plugin<'a> {
@@ -74,7 +59,7 @@ pub(super) fn usable<'a>(
 pub(super) struct Inquiry<'a> {
     pub(super) plugin: &'a Plugin<'a>,
     pub(super) host: &'a RegistryHost,
-    /// The repositories of the registry that the plugin is for or is asked about, if not for all.
+    /// The repositories of the registry that the plugin is for, if not for all.
     pub(super) repositories: Option<String>,
     /// Of the plugin and the repositories.
     pub(super) fingerprint: Fingerprint,
@@ -88,14 +73,10 @@ impl Inquiry<'_> {
         Some((self.plugin.provider.name.as_str(), self.response.as_ref()?))
     }
 
-    /// The image that the plugin is asked about; it need not exist. One of a list is asked about as
-    /// it stands there, as the kubelet would.
+    /// The image that the plugin is asked about; it need not exist.
     pub(super) fn image(&self) -> String {
         match &self.repositories {
             None => probe(self.host),
-            Some(repository) if self.fingerprint.is_of_repository => {
-                format!("{}/{repository}", self.host)
-            }
             Some(repositories) => format!("{}/{repositories}/{PROBE}", self.host),
         }
     }
@@ -142,16 +123,15 @@ pub(super) fn hosts(
     hosts
 }
 
-/// The questions about what is wanted. Those about registries for which the document has
+/// The questions about the registries `hosts` of the settings. Those for which the document has
 /// credentials are no open ones: these win over every offer, so no sandbox has to wait for one.
 pub(super) fn questions<'a>(
     plugins: &'a [Plugin<'a>],
-    wanted: Wanted<'a>,
+    hosts: &'a [RegistryHost],
+    document: &Registries,
     provided: &mut Provided,
 ) -> Vec<Inquiry<'a>> {
-    let Wanted { hosts, only, document } = wanted;
     let mut pending: Vec<Inquiry<'a>> = Vec::new();
-    let mut room = MAX_LISTED_QUESTIONS;
     let mut told = BTreeSet::new();
     for host in hosts {
         let Ok(image) = Pattern::parse(&probe(host)) else {
@@ -166,30 +146,14 @@ pub(super) fn questions<'a>(
             let text = "it is among the registries of the settings, but no usable plugin is for it";
             provided.findings.push(about(ALL, host, text));
         }
-        let listed = only.map(|only| only.of_host(host));
-        // All of a registry is asked about as where there is no list.
-        let listed = listed.filter(|listed| !listed.contains(&None));
         let is_taken = merge::is_taken(document, host);
         for plugin in plugins {
             let provider = plugin.provider;
             let source = source(&provider.name);
-            let Some(mut scopes) = scopes(provider, &image, host) else {
+            let Some(scopes) = scopes(provider, &image, host) else {
                 continue;
             };
-            let is_for_none = scopes.is_empty();
-            if let Some(listed) = &listed {
-                scopes = within(&scopes, listed);
-                if scopes.len() > room {
-                    let text = format!(
-                        "{} of the listed repositories are too many; it is asked about at most \
-                        {MAX_LISTED_QUESTIONS} for one sandbox",
-                        scopes.len() - room
-                    );
-                    provided.findings.push(about(&source, host, &text));
-                }
-                scopes.truncate(room);
-            }
-            if is_for_none {
+            if scopes.is_empty() {
                 let text = "it is for a part of the registry that is no beginning of a \
                     repository's name, and is not asked";
                 provided.findings.push(about(&source, host, text));
@@ -203,21 +167,13 @@ pub(super) fn questions<'a>(
                 let text = "there are too many plugins for too many registries; it is not asked";
                 provided.findings.push(about(&source, host, text));
             } else {
-                if listed.is_some() {
-                    room -= scopes.len();
-                }
-                pending.extend(scopes.into_iter().map(|scope| {
-                    let is_taken = match &scope.repositories {
-                        Some(below) if listed.is_some() => {
-                            merge::is_taken_below(document, host, below)
-                        }
-                        _ => is_taken,
-                    };
+                pending.extend(scopes.into_iter().map(|repositories| {
                     Inquiry {
                         plugin,
                         host,
-                        fingerprint: scope.fingerprint(plugin),
-                        repositories: scope.repositories,
+                        fingerprint: Fingerprint::of(plugin.provider, &plugin.program)
+                            .about(repositories.as_deref()),
+                        repositories,
                         outcome: match is_taken {
                             true => Outcome::Unneeded,
                             false => Outcome::Failed,
@@ -231,61 +187,23 @@ pub(super) fn questions<'a>(
     pending
 }
 
-/// What of a registry a plugin is asked about.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Scope {
-    /// The first segments of the repositories, `None` for all of them.
-    repositories: Option<String>,
-    /// Whether they are those of a list, and asked about themselves.
-    is_listed: bool,
-}
-
-impl Scope {
-    fn of_plugin(repositories: Option<&str>) -> Self {
-        Self { repositories: repositories.map(Into::into), is_listed: false }
-    }
-
-    fn fingerprint(&self, plugin: &Plugin<'_>) -> Fingerprint {
-        let fingerprint = Fingerprint::of(plugin.provider, &plugin.program);
-        match &self.repositories {
-            Some(repository) if self.is_listed => fingerprint.about_repository(repository),
-            repositories => fingerprint.about(repositories.as_deref()),
-        }
-    }
-}
-
-/// What of the `scopes` of a plugin is in a list of first segments, each segment a whole one.
-fn within(scopes: &[Scope], listed: &BTreeSet<Option<&str>>) -> Vec<Scope> {
-    let mut found = BTreeSet::new();
-    for listed in listed.iter().flatten() {
-        let whole = Scope { repositories: Some((*listed).to_owned()), is_listed: true };
-        for scope in scopes {
-            match scope.repositories.as_deref() {
-                Some(own) if own != *listed && is_below(own, listed) => {
-                    found.insert(scope.clone());
-                }
-                Some(own) if !is_below(listed, own) => {}
-                _ => {
-                    found.insert(whole.clone());
-                }
-            }
-        }
-    }
-    found.into_iter().collect()
-}
-
-/// For which repositories of a registry a plugin is; `None` where it is not for this registry.
-fn scopes(provider: &Provider, image: &Pattern, host: &RegistryHost) -> Option<Vec<Scope>> {
+/// For which repositories of a registry a plugin is, by their first segments, `None` for all of
+/// them; nothing where it is not for this registry.
+fn scopes(
+    provider: &Provider,
+    image: &Pattern,
+    host: &RegistryHost,
+) -> Option<Vec<Option<String>>> {
     let mut patterns =
         provider.patterns.iter().filter(|pattern| pattern.matches_host_of(image)).peekable();
     patterns.peek()?;
     let patterns: Vec<_> = patterns.collect();
     if !patterns.iter().all(|pattern| pattern.has_path()) {
-        return Some(vec![Scope::of_plugin(None)]);
+        return Some(vec![None]);
     }
     let is_name =
         |repositories: &&str| RegistryName::parse(&format!("{host}/{repositories}")).is_ok();
     let paths: BTreeSet<&str> =
         patterns.iter().filter_map(|pattern| pattern.repositories()).filter(is_name).collect();
-    Some(paths.into_iter().map(|path| Scope::of_plugin(Some(path))).collect())
+    Some(paths.into_iter().map(|path| Some(path.to_owned())).collect())
 }

@@ -124,14 +124,6 @@ impl Effective {
         values.put("engine", engine, &mut settings.engine);
         let fallback = layer.namespace_fallback;
         values.put("namespace-fallback", fallback, &mut settings.namespace_fallback);
-        let only = layer.only_registries.map(AtLine::some);
-        values.put("only-registries", only, &mut settings.only_registries);
-        for (name, list) in layer.namespaces {
-            let key = format!("namespaces.{name}.only-registries");
-            let namespace = settings.namespaces.entry(name).or_default();
-            let list = list.map(AtLine::some);
-            values.put(&key, list, &mut namespace.only_registries);
-        }
         let allowed = layer.annotation_allow;
         values.put("annotation-allow", allowed, &mut settings.annotation_allow);
         let without_spec = layer.without_spec.map(AtLine::some);
@@ -174,12 +166,6 @@ impl Effective {
         }
         if let Some((key, rule)) = namespace_path::contradiction(&self.settings) {
             return Err(self.broken(key, rule));
-        }
-        if let (Some(name), None) = (self.settings.namespaces.keys().next(), self.settings.engine) {
-            let rule = "namespaces: needs engine = \"containerd\" or engine = \"cri-o\": what \
-                starts the containers of this node";
-            let key = format!("namespaces.{name}.only-registries");
-            return Err(self.broken(&key, rule.to_owned()));
         }
         let mut serials = BTreeSet::new();
         for (number, (magic, disk)) in self.settings.disks.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use foreign_text::position::line_of;
 use foreign_text::{corrected, one_line};
-use puller_config::{MAX_NODE_ERROR_BYTES, NodeError, OnlyRegistries};
+use puller_config::{MAX_NODE_ERROR_BYTES, NodeError};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -15,7 +15,6 @@ use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
 use super::disks::{self, DisksLayer, RawDisks};
 use super::fallback::NamespaceFallback;
-use super::only::{self, NamespacesLayer, RawNamespaces, RawOnly};
 use crate::capacity::Capacity;
 use crate::disk::Device;
 use crate::document_pattern;
@@ -34,8 +33,6 @@ pub struct Layer {
     pub missing_document: Option<AtLine<NodeError>>,
     pub engine: Option<AtLine<Engine>>,
     pub namespace_fallback: Option<AtLine<NamespaceFallback>>,
-    pub only_registries: Option<AtLine<OnlyRegistries>>,
-    pub namespaces: NamespacesLayer,
     pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
     pub without_spec: Option<AtLine<WithoutSpec>>,
     pub transport: Option<AtLine<Transport>>,
@@ -66,9 +63,6 @@ struct RawLayer {
     missing_document: Option<Spanned<String>>,
     engine: Option<Spanned<Engine>>,
     namespace_fallback: Option<Spanned<String>>,
-    only_registries: Option<RawOnly>,
-    #[serde(default)]
-    namespaces: RawNamespaces,
     annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     without_spec: Option<Spanned<WithoutSpec>>,
     transport: Option<Spanned<Transport>>,
@@ -168,11 +162,6 @@ impl Layer {
             missing_document: missing_document.transpose()?,
             engine: raw.engine.map(|engine| lines.at(engine)),
             namespace_fallback: fallback.map(NamespaceFallback::parse).transpose()?,
-            only_registries: raw
-                .only_registries
-                .map(|list| only::check_list(list, "only-registries", lines))
-                .transpose()?,
-            namespaces: only::check_namespaces(raw.namespaces, lines)?,
             annotation_allow: annotation_allow.transpose()?,
             without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
             transport: raw.transport.map(|transport| lines.at(transport)),

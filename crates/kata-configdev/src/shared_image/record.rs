@@ -13,7 +13,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use foreign_text::bounded::{if_there, read_in};
-use puller_config::OnlyRegistries;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -29,19 +28,14 @@ use crate::sandbox_id::SandboxId;
 /// The record's name in its sandbox's directory.
 pub const NAME: &str = "imagepuller.json";
 
-/// The longest record: two paths, a list, and what JSON makes of them. Free to change.
+/// The longest record: two paths and what JSON makes of them. Free to change.
 const MAX_RECORD_BYTES: usize = 1 << 20;
 
 /// What a sandbox's configuration is made of; by default of nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Record {
-    /// The document's file on the node; `None` where there is none, or the disk has only a part of
-    /// it.
+    /// The document's file on the node; `None` where there is none.
     pub document: Option<PathBuf>,
-    /// Which part. Not beside `document`, so that an agent of before leaves the disk alone instead
-    /// of giving it the whole.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub narrowed: Option<Narrowed>,
     /// What the sandbox has as long as that file, of its namespace, is not in its directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<PathBuf>,
@@ -52,31 +46,6 @@ pub struct Record {
     pub providers: bool,
     /// Whether a process holds the lock as long as the sandbox lives.
     pub held: bool,
-}
-
-/// A document of which the sandbox has what the pulls of some registries need.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Narrowed {
-    /// Its file on the node; `None` where there is none.
-    pub document: Option<PathBuf>,
-    /// The registries, as every list had them when the sandbox started.
-    pub only: OnlyRegistries,
-}
-
-impl Record {
-    /// The document's file on the node, whether the disk has all of it or a part.
-    #[must_use]
-    pub fn document(&self) -> Option<&Path> {
-        let part = self.narrowed.as_ref();
-        let part = part.and_then(|narrowed| narrowed.document.as_deref());
-        self.document.as_deref().or(part)
-    }
-
-    /// The registries beyond which the disk has no secret; `None` where it is for all.
-    #[must_use]
-    pub fn only(&self) -> Option<&OnlyRegistries> {
-        self.narrowed.as_ref().map(|narrowed| &narrowed.only)
-    }
 }
 
 /// The lock on a record, held until this and every copy of the descriptor is closed.

@@ -124,10 +124,7 @@ fn each_namespace_has_its_document_and_loses_it_with_its_line() {
 fn a_key_of_one_secret_is_a_namespace() {
     let mut machine = Machine::new();
     let place = machine.path("teams");
-    machine.more = format!(
-        "namespaces-secret = {place:?}\nnamespace-fallback = \"document\"\n\
-         only-registries = [\"a.corp\"]\nnamespaces.team-a.only-registries = [\"a.corp/a\"]\n"
-    );
+    machine.more = format!("namespaces-secret = {place:?}\nnamespace-fallback = \"document\"\n");
     machine.mount_document(&document("own"));
     // Nobody has a document yet, and the directory says so: the wrapper knows that it is filled.
     assert_eq!(pass(&machine).problems.len(), 0);
@@ -135,9 +132,6 @@ fn a_key_of_one_secret_is_a_namespace() {
     let settings: toml::Table = machine.read(SETTINGS).parse().unwrap();
     let fallback = format!("/{DOCUMENT}");
     assert_eq!(settings["namespace-fallback"].as_str(), Some(&*fallback));
-    assert_eq!(settings["only-registries"][0].as_str(), Some("a.corp"));
-    let only = &settings["namespaces"]["team-a"]["only-registries"];
-    assert_eq!(only[0].as_str(), Some("a.corp/a"));
     assert_eq!(machine.read(DOCUMENT), document("own"));
 
     let docker = r#"{"auths":{"b.corp":{"auth":"dTpw"}}}"#;
@@ -289,22 +283,6 @@ fn directories_by_namespace_for_the_annotation_need_the_engine() {
     assert_eq!(settings["engine"].as_str(), Some("cri-o"));
 }
 
-/// As in the wrapper's settings an empty list leaves no secret, and none at all leaves everything.
-#[test]
-fn an_empty_list_of_registries_is_no_missing_one() {
-    let mut machine = machine(&["team-a", "team-b"]);
-    let of_team_a = "required = true, only-registries = [] }";
-    let teams = machine.more.replacen("required = true }", of_team_a, 1);
-    machine.more = format!("only-registries = []\n{teams}");
-    pass(&machine);
-    let settings: toml::Table = machine.read(SETTINGS).parse().unwrap();
-    let list = |table: &toml::Value| table["only-registries"].as_array().map(Vec::len);
-    assert_eq!(list(&settings.clone().into()), Some(0));
-    let namespaces = settings["namespaces"].as_table().unwrap();
-    assert_eq!(namespaces.len(), 1);
-    assert_eq!(list(&namespaces["team-a"]), Some(0));
-}
-
 #[test]
 fn mistakes_are_refused_with_their_place() {
     let machine = Machine::new();
@@ -321,10 +299,8 @@ fn mistakes_are_refused_with_their_place() {
         ("namespaces.a.handlers = []", "unknown field `handlers`"),
         ("namespaces-secret = \"x\"", "namespaces-secret: not an abs"),
         ("namespace-fallback = \"/x\"", "unknown variant `/x`"),
-        (
-            "documents.a.only-registries = [\"x\"]",
-            "documents.\"a\".only-registries: a pod limits itself",
-        ),
+        ("namespaces.a.only-registries = [\"x\"]", "unknown field `only-registries`"),
+        ("only-registries = [\"x\"]", "unknown field `only-registries`"),
     ] {
         let text = machine.configuration();
         let text = text.replace("[sets.default]\n", &format!("[sets.default]\n{line}\n"));

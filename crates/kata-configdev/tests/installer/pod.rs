@@ -9,8 +9,7 @@ use kata_configdev::node_agent::rotation::Rotation;
 use kata_configdev::node_agent::sandboxes;
 use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::shared_image;
-use kata_configdev::shared_image::record::{self, Narrowed, Record};
-use puller_config::{Document, OnlyRegistries};
+use kata_configdev::shared_image::record::{self, Record};
 
 use crate::installer::machine::{DOCUMENT, Machine, SETTINGS, document, parse};
 
@@ -136,51 +135,6 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
     write("team-c", "c-1");
     write("team-b", "b-2");
     assert_eq!(keep(), ["a-2", "b-2", "c-1"].map(document));
-}
-
-/// The agent brings a changed document to every sandbox; one that got a part of it got all of it
-/// with the first change.
-#[test]
-fn the_agent_gives_a_narrowed_sandbox_no_more() {
-    let mut machine = Machine::new();
-    let text = document("one") + &document("two");
-    machine.mount_document(&text);
-    fs::create_dir(machine.host("run")).unwrap();
-    let options = parse(&format!("sandboxes = true\n{}", machine.configuration())).unwrap();
-    node_installer::install(&options).unwrap();
-    let run = machine.host("run");
-    let image = pad(encode(Magic::IMAGEPULLER, b"").unwrap(), DEFAULT_CAPACITY_BYTES);
-    let start = |id: &str, only: &str| {
-        let id = SandboxId::parse(id).unwrap();
-        let record = Record {
-            narrowed: Some(Narrowed {
-                document: Some(format!("/{DOCUMENT}").into()),
-                only: OnlyRegistries::parse(only).unwrap(),
-            }),
-            held: true,
-            ..Record::default()
-        };
-        // An agent of before, which knows nothing of lists, finds no document to give.
-        assert_eq!(record.document, None);
-        let path = shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
-        (path, record::put(&run, &id, &record).unwrap())
-    };
-    let sandboxes = [
-        (start("one", "one.corp/app"), [true, false]),
-        (start("two", "two.corp"), [false, true]),
-        (start("both", "one.corp two.corp"), [true, true]),
-    ];
-    let looked = sandboxes::keep(&options, &mut Rotation::default());
-    assert_eq!((looked.updated, looked.warnings), (3, vec![]));
-    let state = ("default".to_owned(), "current");
-    assert_eq!(looked.sandboxes, [(state, 3)].into());
-    for ((path, _hold), expected) in &sandboxes {
-        let found = decode(fs::read(path).unwrap().as_slice(), Magic::IMAGEPULLER).unwrap();
-        let parsed = Document::parse(&found.document).unwrap().document;
-        let entries = parsed.registries.iter();
-        let has: Vec<_> = entries.map(|(_, entry)| !entry.credentials.is_anonymous()).collect();
-        assert_eq!(has, expected, "{}", path.display());
-    }
 }
 
 /// After a removal nobody came again, and what dead sandboxes had left stayed in /run.

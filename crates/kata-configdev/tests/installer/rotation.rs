@@ -10,7 +10,7 @@ use puller_config::{Credentials, Document, Registries};
 use test_command::wait_until;
 
 use crate::installer::agent::{Agent, Node, Sandbox};
-use crate::installer::machine::{PASSWORD, document};
+use crate::installer::machine::document;
 use crate::installer::process::get;
 
 /// A file system in memory: answers are kept on no other.
@@ -105,28 +105,6 @@ fn answers_are_renewed_before_they_expire() {
     wait_until("a token again", || token(&node) > kept);
 }
 
-/// A sandbox that is for some registries gets new answers about these, and nothing of the rest.
-#[test]
-fn answers_about_a_pods_registries_are_renewed() {
-    let mut node = node();
-    node.mount_document(&document("one"));
-    let spec = r#"{"ociVersion":"1.1.0","annotations":
-        {"io.katacontainers.config.runtime.imagepuller_registries":"ecr.corp/app"}}"#;
-    fs::write(node.path("bundle/config.json"), spec).unwrap();
-    let agent = Agent::start(&node);
-    wait_until("readiness", || node.probe("ready").0);
-    let _sandbox = Sandbox::start(&node, "box");
-    wait_until("the first token", || token(&node).is_some());
-    let first = token(&node);
-    node.mount_document(&document("two"));
-    let has = |text: &str| node.disk("box").is_some_and(|disk| disk.contains(text));
-    wait_until("the document", || has("two.corp"));
-    wait_until("a newer token", || token(&node) > first);
-    assert!(has("ecr.corp/app") && has("two.corp"));
-    assert!(!has("robot") && !has(PASSWORD));
-    assert!(!agent.log().contains("token-"));
-}
-
 /// A plugin that failed is not asked again for a while, so that sandboxes start at once. They get
 /// the password as soon as the agent has heard it.
 #[test]
@@ -187,7 +165,7 @@ fn an_answer_is_kept_for_every_view_of_the_node() {
         fs::write(&file, text).unwrap();
         let settings = Settings::load(&file).unwrap();
         let document = Registries::default();
-        let provided = providers::provided(&settings, &document, None, Kept::Used).unwrap();
+        let provided = providers::provided(&settings, &document, Kept::Used).unwrap();
         assert_eq!(provided.offers.len(), 1, "{:?}", provided.findings);
     };
     ask(&node.path(""));

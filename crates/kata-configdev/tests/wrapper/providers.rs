@@ -2,7 +2,6 @@
 //! QEMU from starting.
 
 mod leavings;
-mod needed;
 mod scopes;
 
 use std::fs::File;

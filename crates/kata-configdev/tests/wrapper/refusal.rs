@@ -95,32 +95,13 @@ fn an_annotation_of_ours_that_does_not_exist() {
     assert_eq!(run(&node, &SANDBOX).status.code(), Some(0));
     for (key, shown) in [
         ("io.katacontainers.config.runtime.imagepuller_confg", "imagepuller_confg\""),
+        ("io.katacontainers.config.runtime.imagepuller_registries", "imagepuller_registries\""),
         ("io.katacontainers.config.runtime.imagepuller_config2", "imagepuller_config2\""),
         ("io.katacontainers.config.runtime.imagepuller_\nx", "imagepuller_\\nx\""),
     ] {
         node.write("bundle/config.json", spec(key));
         assert_refused(&node, &SANDBOX, 65, &["failed to use the annotation", shown]);
     }
-}
-
-#[test]
-fn a_list_of_registries_that_is_none() {
-    let node = node();
-    let key = "io.katacontainers.config.runtime.imagepuller_registries";
-    for (value, rule) in [
-        ("", "names no registry"),
-        ("registry.corp, .corp", "name 2 of it: names no single host"),
-        ("robot:hunter2-node@registry.corp", "name 1 of it: "),
-    ] {
-        let spec = serde_json::json!({"annotations": {key: value}});
-        node.write("bundle/config.json", spec.to_string());
-        assert_refused(&node, &SANDBOX, 65, &[key, rule]);
-    }
-    // Whose namespace has a list is not known.
-    node.write("bundle/config.json", "{}");
-    let lists = "[namespaces.team-a]\nonly-registries = []\n";
-    node.add_settings(&format!("engine = \"containerd\"\n{lists}"));
-    assert_refused(&node, &SANDBOX, 65, &["has no io.kubernetes.cri.sandbox-namespace"]);
 }
 
 #[test]

@@ -364,30 +364,3 @@ fn the_agents_promise_is_for_every_namespace() {
     assert!(!asked.exists());
     assert_eq!(given(&node), Some(document("team-a")));
 }
-
-/// The list of a namespace is for its own pods alone, and a pod's list only takes more away.
-#[test]
-fn a_list_of_a_namespace_is_for_its_own_pods() {
-    for engine in ["containerd", "cri-o"] {
-        let node = node(engine);
-        let lists = "[namespaces.team-a]\nonly-registries = [\"team-a.corp\"]\n";
-        settings(&node, engine, lists);
-        for name in ["team-a", "team-b"] {
-            let both = document(name) + &document("other");
-            node.write(&format!("teams/{name}.toml"), both);
-        }
-        let secrets = |namespace: &str, list: Option<&str>| {
-            let mut annotations = honest(engine, namespace);
-            let key = "io.katacontainers.config.runtime.imagepuller_registries";
-            annotations.extend(list.map(|list| (key.to_owned(), json!(list))));
-            spec(&node, &annotations);
-            let given = start(&node).unwrap().unwrap();
-            [namespace, "other"].map(|name| given.contains(&format!("hunter2-{name}")))
-        };
-        assert_eq!(secrets("team-a", None), [true, false]);
-        assert_eq!(secrets("team-a", Some("other.corp team-a.corp")), [true, false]);
-        assert_eq!(secrets("team-a", Some("other.corp")), [false, false]);
-        assert_eq!(secrets("team-b", None), [true, true]);
-        assert_eq!(secrets("team-b", Some("other.corp")), [false, true]);
-    }
-}

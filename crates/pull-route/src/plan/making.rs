@@ -186,7 +186,7 @@ fn confidential_mirror(
 }
 
 /// Whether a mirror is the image's registry itself, as imports of registries.conf write it.
-pub(crate) fn is_registry(mirror: &Mirror, host: &RegistryHost, repository: &str) -> bool {
+fn is_registry(mirror: &Mirror, host: &RegistryHost, repository: &str) -> bool {
     let keeps_name = || mirror.name_of(repository).is_ok_and(|name| name == repository);
     mirror.host() == host && mirror.url().path() == "/" && keeps_name()
 }

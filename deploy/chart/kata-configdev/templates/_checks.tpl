@@ -51,11 +51,6 @@
 {{- if and .Values.metrics.enabled (eq (int $metrics.port) (int .Values.health.port)) -}}
 {{- fail "metrics.port and health.port are the same" -}}
 {{- end -}}
-{{- if .Values.policies.registries.enabled -}}
-{{- if not (include "kata-configdev.runtimeClassNames" . | fromJson).names -}}
-{{- fail "policies.registries needs policies.registries.runtimeClasses: whose pods are meant" -}}
-{{- end -}}
-{{- end -}}
 {{- range .Values.runtimeClasses -}}
 {{- $live := lookup "node.k8s.io/v1" "RuntimeClass" "" .name -}}
 {{- if and $live (ne $live.handler .handler) -}}

@@ -52,9 +52,6 @@
 {{- if or $set.namespaces $set.namespacesSecret -}}
 {{- $_ := set $one "namespace-fallback" ($set.namespaceFallback | default "refuse") -}}
 {{- end -}}
-{{- if $set.onlyRegistries -}}
-{{- $_ := set $one "only-registries" $set.onlyRegistries -}}
-{{- end -}}
 {{- $_ := set $one "secret-names" $names -}}
 {{- $_ := set $sets $name $one -}}
 {{- end -}}

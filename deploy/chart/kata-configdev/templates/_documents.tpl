@@ -50,9 +50,6 @@ keys nobody knows ("volumes"). Everything is optional: a secret can come at any 
 {{- if $keys -}}
 {{- $_ := set $said "decryption-keys" $keys -}}
 {{- end -}}
-{{- if hasKey $given "onlyRegistries" -}}
-{{- $_ := set $said "only-registries" $given.onlyRegistries -}}
-{{- end -}}
 {{- $_ := set $options $one $said -}}
 {{- end -}}
 {{- if .whole -}}
@@ -91,13 +88,4 @@ a list in an object. */ -}}
 {{- end -}}
 {{- end -}}
 {{- dict "directories" ($directories | uniq) | toJson -}}
-{{- end -}}
-
-{{- /* The runtime classes whose pods get a list of their registries, in a list in an object. */ -}}
-{{- define "kata-configdev.runtimeClassNames" -}}
-{{- $names := .Values.policies.registries.runtimeClasses | default list -}}
-{{- range .Values.runtimeClasses -}}
-{{- $names = append $names .name -}}
-{{- end -}}
-{{- dict "names" ($names | uniq) | toJson -}}
 {{- end -}}

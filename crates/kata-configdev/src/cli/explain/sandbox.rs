@@ -4,7 +4,6 @@
 //! made.
 
 mod disks;
-mod only;
 pub(in crate::cli) mod place;
 pub(in crate::cli) mod registry;
 mod source;
@@ -18,7 +17,6 @@ use pull_route::PlacedDocument;
 use serde::Serialize;
 
 use self::disks::FurtherReport;
-use self::only::OnlyReport;
 use self::place::Places;
 use self::registry::{Registries, Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
@@ -47,8 +45,6 @@ struct Answer<'a> {
     /// Why it is this document, or none.
     why: &'static str,
     providers: &'static str,
-    /// Beyond which registries the sandbox has no secret; `None` where it may have all.
-    only: Option<OnlyReport>,
     /// What else the node gives the sandbox.
     disks: Vec<FurtherReport>,
     /// What is not about one registry.
@@ -144,10 +140,8 @@ impl<'a> Answer<'a> {
             file: path.clone().unwrap_or_default(),
             places,
             contribution: &complete.contribution,
-            removed: &complete.removed,
             asked: &complete.contribution.hosts,
         };
-        let only = OnlyReport::of(&complete);
         let lines = complete.contribution.lines().into_iter();
         let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();
         let refused = complete.document.node_error.clone();
@@ -176,7 +170,6 @@ impl<'a> Answer<'a> {
             document: Some(DocumentReport { path, chosen_by }),
             why,
             providers,
-            only,
             disks: Vec::new(),
             findings: lines.iter().map(Item::from).collect(),
             lines,
@@ -200,7 +193,6 @@ impl<'a> Answer<'a> {
             document: None,
             why,
             providers,
-            only: None,
             disks: Vec::new(),
             findings: Vec::new(),
             lines: Vec::new(),
@@ -248,7 +240,6 @@ impl<'a> Answer<'a> {
         rows.extend(namespace.map(|name| ("namespace", name.to_string())));
         rows.push(("document", document));
         rows.push(("providers", self.providers.to_owned()));
-        rows.extend(self.only.iter().flat_map(OnlyReport::rows));
         rows.extend(self.disks.iter().map(FurtherReport::row));
         rows.extend(self.lines.iter().map(row));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));

@@ -52,7 +52,7 @@ fn find(
 
 /// What the wrapper wrote down when the sandbox started.
 fn of_record(record: &Record) -> String {
-    let mut text = match record.document() {
+    let mut text = match &record.document {
         Some(document) => path_shown(document),
         None => "none".into(),
     };
@@ -61,9 +61,6 @@ fn of_record(record: &Record) -> String {
     }
     if let Some(namespace) = &record.namespace {
         text.push_str(&format!(", of the namespace {namespace}"));
-    }
-    if record.only().is_some() {
-        text.push_str(", without what its registries do not need");
     }
     format!("{text}, by the record beside its image")
 }

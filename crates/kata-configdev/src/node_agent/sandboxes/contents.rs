@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config_image::Magic;
-use credential_sources::narrow;
 use node_installer::Options;
-use puller_config::{Document, OnlyRegistries};
+use puller_config::Document;
 use zeroize::Zeroizing;
 
 use super::super::rotation::{self, Completed, Rotation};
@@ -44,8 +43,6 @@ struct MadeOf<'a> {
     document: PathBuf,
     /// The set whose plugins are asked.
     set: Option<&'a str>,
-    /// The registries that it is for, if not for all.
-    only: Option<OnlyRegistries>,
     /// Whether plugins add to it.
     providers: bool,
 }
@@ -112,7 +109,6 @@ impl<'a> Contents<'a> {
         let made_of = MadeOf {
             document: document.to_owned(),
             set: self.set_of(record),
-            only: record.only().cloned(),
             providers: record.providers,
         };
         let (image, state) = match self.image(made_of)? {
@@ -150,7 +146,7 @@ impl<'a> Contents<'a> {
     /// The document that a sandbox with this record has now: that of its namespace as soon as it is
     /// there, and nothing else before its directory is.
     fn document<'r>(&self, record: &'r Record) -> Option<&'r Path> {
-        let own = record.document()?;
+        let own = record.document.as_deref()?;
         let fallback = record.fallback.as_deref();
         let is_missing = || {
             let directory = own.parent().unwrap_or(own);
@@ -166,10 +162,7 @@ impl<'a> Contents<'a> {
             return made.clone();
         }
         let made = self.make(&made_of);
-        // Each pod may be for other registries, and all their images together are large.
-        if made_of.only.is_none() {
-            self.images.insert(made_of, made.clone());
-        }
+        self.images.insert(made_of, made.clone());
         made
     }
 
@@ -184,16 +177,7 @@ impl<'a> Contents<'a> {
         let Ok(parsed) = Document::parse(&text) else {
             return Ok(Content::Unseen);
         };
-        let (text, own) = match &made_of.only {
-            None => (text, parsed.document),
-            Some(only) => {
-                let narrowed = narrow(&text, only).map_err(|error| {
-                    let document = document.display();
-                    format!("failed to leave out of {document} what it has for others: {error}")
-                })?;
-                (narrowed.text, narrowed.document)
-            }
-        };
+        let own = parsed.document;
         let refuses = own.node_error.is_some();
         let encode = |text: &[u8]| {
             config_image::encode(Magic::IMAGEPULLER, text)
@@ -205,8 +189,7 @@ impl<'a> Contents<'a> {
         let completed = match set {
             Some(set) => {
                 let own = (text.as_slice(), &own);
-                let only = made_of.only.as_ref();
-                self.rotation.complete(self.options, set, own, only)
+                self.rotation.complete(self.options, set, own)
             }
             None => Err("it is not the document of a set"),
         };
@@ -233,7 +216,7 @@ impl<'a> Contents<'a> {
 
     /// The set whose document a sandbox has.
     pub(super) fn set_of(&self, record: &Record) -> Option<&'a str> {
-        let (options, document) = (self.options, record.document()?);
+        let (options, document) = (self.options, record.document.as_deref()?);
         let names = options.sets.keys().map(String::as_str);
         let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
         let mut by_namespace = self.by_namespace.iter();

@@ -67,8 +67,7 @@ impl Cache {
             (true, Some((written, until))) => (2 * (until - written)).clamp(FIRST, MOST),
         };
         let end = why.floor_char_boundary(MAX_WHY_BYTES);
-        let room = fingerprint.room();
-        self.put(&name, room, (MAGIC, lasts), &why.as_bytes()[..end]);
+        self.put(&name, (MAGIC, lasts), &why.as_bytes()[..end]);
     }
 
     /// Forgets that the plugin ever failed for `host`.

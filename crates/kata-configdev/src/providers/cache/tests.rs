@@ -273,43 +273,6 @@ fn a_full_directory_takes_nothing_more() {
 /// Which repositories are asked about, a pod's annotation says: with a thousand of them it took all
 /// the room, and every other sandbox had to ask again.
 #[test]
-fn answers_about_repositories_have_half_the_room() {
-    let Some(dir) = in_memory() else { return };
-    let place = dir.path().join("kata-configdev/credential-providers");
-    for number in 0..MAX_FILES_OF_PODS {
-        std::fs::write(place.join(format!(".kata-configdev.{number}")), "").unwrap();
-    }
-    let answer = answer("Registry", "");
-    let of_pod = fingerprint("a").about_repository("team/app");
-    let put =
-        |fingerprint| keep(Some(&mut at(&dir, 0)), fingerprint, &host("reg.corp"), &answer, HOUR);
-    assert_eq!(put(&of_pod), Err(NotKept::NoPlace));
-    at(&dir, 0).remember_failure(&of_pod, &host("reg.corp"), "why", true);
-    assert!(at(&dir, 0).failure(&of_pod, &host("reg.corp")).is_none());
-    assert!(put(&fingerprint("a")).is_ok());
-}
-
-#[test]
-fn an_answer_about_a_repository_is_for_it_alone() {
-    let Some(dir) = in_memory() else { return };
-    let of = |repository| fingerprint("a").about_repository(repository);
-    let find = |fingerprint: &Fingerprint, name| {
-        at(&dir, 0).find(fingerprint, &host(name), Version::V1).is_some()
-    };
-    for kind in ["Image", "Registry", "Global"] {
-        let kept = at(&dir, 0).keep(&of(kind), &host("reg.corp"), &answer(kind, ""), HOUR);
-        assert!(kept.is_some() && find(&of(kind), "reg.corp"), "{kind}");
-        assert!(!find(&of("other"), "reg.corp") && !find(&of(kind), "other.corp"), "{kind}");
-        for wider in [fingerprint("a"), fingerprint("a").about(Some(kind))] {
-            assert!(!find(&wider, "reg.corp"), "{kind}");
-        }
-    }
-}
-
-/// A plugin is asked about one registry and answers for everything, with the pair of that registry
-/// alone. The second sandbox took this for its answer about another registry, too, and that one
-/// silently lost its password.
-#[test]
 fn an_answer_for_everything_is_none_about_a_registry_that_it_does_not_name() {
     let Some(dir) = in_memory() else { return };
     let mut cache = at(&dir, 0);

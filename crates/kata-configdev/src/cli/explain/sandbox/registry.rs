@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use credential_sources::merge::{Decision, Further, Winner};
-use pull_route::{Secrets, Surplus};
 use puller_config::{Document, Match, RegistryHost, RegistryName};
 use serde::Serialize;
 
@@ -13,9 +12,6 @@ use super::Item;
 use super::place::Places;
 use super::source::{AskedPlugin, Source};
 use crate::providers::{Contribution, Line, LineKind};
-
-/// Why an entry has no credentials that has some in its file.
-const REMOVED: &str = "its credentials are left out: no pull of the listed registries uses them";
 
 /// One registry, as `--json` prints it.
 #[derive(Serialize)]
@@ -65,8 +61,6 @@ pub struct Registries<'a> {
     /// The lines of that.
     pub places: Places,
     pub contribution: &'a Contribution,
-    /// What of the file the sandbox does not get.
-    pub removed: &'a [Surplus],
     /// The registries that providers are asked about.
     pub asked: &'a [RegistryHost],
 }
@@ -139,7 +133,6 @@ impl Registries<'_> {
         let why = match (decision, &source) {
             (Some(decision), _) => decision.why.clone(),
             (None, Some(_)) => "the document has credentials for it".to_owned(),
-            (None, None) if self.is_removed(name) => REMOVED.to_owned(),
             (None, None) => self.why_nobody(name, "the document's entry has no credentials"),
         };
         self.registry(self.shown(name), name, name, source, why)
@@ -237,12 +230,6 @@ impl Registries<'_> {
         let entry = entries.find(|(known, _)| *known == name);
         entry
             .map_or_else(Account::anonymous, |(_, entry)| Account::of(entry, self.is_offered(name)))
-    }
-
-    fn is_removed(&self, name: &RegistryName) -> bool {
-        let is_it =
-            |one: &Surplus| one.what == Secrets::Accounts && one.name.as_ref() == Some(name);
-        self.removed.iter().any(is_it)
     }
 
     fn why_nobody(&self, name: &RegistryName, document: &str) -> String {
