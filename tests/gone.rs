@@ -67,6 +67,8 @@ const ROWS: &[Row] = &[
         (65, "config.toml:2: unknown field `only-registries`")),
     (Program::KataConfigdev, "config", (DROP_IN, "namespaces.a.only-registries = []\n"),
         (65, "50-node.toml:1: unknown field `namespaces`")),
+    // Pins from manifests.
+    (Program::KataConfigdev, "pins x", (MAIN, ""), (64, "unrecognized subcommand 'pins'")),
 ];
 
 #[test]

@@ -21,7 +21,6 @@
 //!   what CRI-O tells Kata's handlers.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
-//! - [`pod_manifest`]: which images pods name.
 //! - [`node_files`]: files that name others. `glob`: the patterns in such names, and of hosts.
 //! - [`mod@merge`]: offers put below what a document says, and who wins.
 
@@ -39,7 +38,6 @@ pub mod kubelet;
 pub mod merge;
 pub mod node_files;
 pub mod offer;
-pub mod pod_manifest;
 pub mod proxy_environment;
 pub mod registries_conf;
 pub mod registries_yaml;

@@ -21,7 +21,6 @@ use zeroize::Zeroizing;
 use crate::docker_config::{ConfigError, DockerConfig};
 use crate::{Loss, or_default};
 
-pub(crate) use read::documents;
 pub use read::parse;
 
 /// The longest text. Free to change; a list of a few secrets of the greatest size fits.
@@ -120,9 +119,6 @@ pub enum ManifestError {
         /// The column, from 1.
         column: u64,
     },
-    /// A pod that is none.
-    #[error("it has a pod whose containers are not as the API server has them")]
-    Pod,
     /// Too many values in all.
     #[error("a file of manifests has at most {limit} values and keys")]
     TooManyNodes {

@@ -34,7 +34,6 @@ replay! {
     docker_config: "../../credential-sources/fuzz/fuzz_targets/docker_config.rs";
     kubelet: "../../credential-sources/fuzz/fuzz_targets/kubelet.rs";
     merge: "../../credential-sources/fuzz/fuzz_targets/merge.rs";
-    pod_manifest: "../../credential-sources/fuzz/fuzz_targets/pod_manifest.rs";
     registries_conf: "../../credential-sources/fuzz/fuzz_targets/registries_conf.rs";
     registries_yaml: "../../credential-sources/fuzz/fuzz_targets/registries_yaml.rs";
     secret_manifest: "../../credential-sources/fuzz/fuzz_targets/secret_manifest.rs";

@@ -18,7 +18,6 @@ mod new;
 mod node_agent;
 mod pack;
 pub mod pages;
-mod pins;
 mod policy;
 mod providers;
 mod root_dates;
@@ -93,7 +92,6 @@ enum Command {
     Doctor(doctor::Arguments),
     CredentialProvider(credential_provider::Arguments),
     Providers(providers::Arguments),
-    Pins(pins::Arguments),
     Policy(policy::Arguments),
     Attach(attach::Arguments),
     Update(update::Arguments),
@@ -199,7 +197,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments, &mut stdout),
         Command::CredentialProvider(arguments) => credential_provider::run(&arguments, &mut stdout),
         Command::Providers(arguments) => providers::run(&arguments, &mut stdout),
-        Command::Pins(arguments) => pins::run(&arguments, &mut stdout),
         Command::Policy(arguments) => policy::run(&arguments, &mut stdout),
         Command::Attach(arguments) => attach::run(&arguments, &mut stdout),
         Command::Update(arguments) => update::run(&arguments, &mut stdout),

@@ -50,7 +50,6 @@ pages! {
     credential_provider: PRINTS_SECRETS,
     explain: PROGRAM,
     inspect: PROGRAM,
-    pins: PROGRAM,
     policy: PROGRAM,
     privileged_check: PROGRAM,
     privileged_doctor: PROGRAM,

@@ -77,24 +77,15 @@ struct RawSpec {
 ///
 /// [`ManifestError`].
 pub fn parse(text: &[u8]) -> Result<Vec<Object>, ManifestError> {
-    let mut objects = Vec::new();
-    for raw in documents(text)? {
-        collect(raw, &mut objects)?;
-    }
-    Ok(objects)
-}
-
-/// The documents of a text, YAML or JSON, by the limits of [`parse`]; empty ones are nothing.
-///
-/// # Errors
-///
-/// [`ManifestError`].
-pub(crate) fn documents<T: DeserializeOwned>(text: &[u8]) -> Result<Vec<T>, ManifestError> {
     if text.len() > MAX_MANIFEST_BYTES {
         return Err(ManifestError::TooLong);
     }
     let text = std::str::from_utf8(text).map_err(|_| ManifestError::NotUtf8)?;
-    Ok(read(text)?.into_iter().flatten().collect())
+    let mut objects = Vec::new();
+    for raw in read(text)?.into_iter().flatten() {
+        collect(raw, &mut objects)?;
+    }
+    Ok(objects)
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<Vec<Option<T>>, ManifestError> {

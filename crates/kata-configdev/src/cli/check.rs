@@ -11,7 +11,7 @@ use super::finding::Input;
 use super::import::outcome;
 use crate::cli::{CommandError, UsageError};
 
-pub(super) mod ask;
+mod ask;
 mod report;
 
 /// Shows every problem of documents at once, with line and key.

@@ -1,6 +1,5 @@
 //! Asks the registries of a document, by the guest's own puller.
 
-use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,21 +22,13 @@ pub const FROM: &str =
 /// What is asked.
 #[derive(Debug)]
 pub struct Question<'q> {
-    /// The document; none asks without one.
-    pub document: Option<Document<'q>>,
+    /// The document to ask by.
+    document: &'q Path,
+    is_measured: bool,
     /// The images; none for each entry of the document.
-    pub images: Vec<&'q OsStr>,
+    images: &'q [PathBuf],
     /// Whether the answer is to be an object.
-    pub json: bool,
-}
-
-/// The document to ask by.
-#[derive(Clone, Copy, Debug)]
-pub struct Document<'q> {
-    /// Where it is.
-    pub path: &'q Path,
-    /// Whether it is the measured one.
-    pub is_measured: bool,
+    json: bool,
 }
 
 /// What came of it.
@@ -52,11 +43,7 @@ pub struct Answer {
 impl<'q> Question<'q> {
     /// What `arguments` ask of the document `path`.
     pub fn of(path: &'q Path, arguments: &super::Arguments, images: &'q [PathBuf]) -> Self {
-        Self {
-            document: Some(Document { path, is_measured: arguments.measured }),
-            images: images.iter().map(|image| image.as_os_str()).collect(),
-            json: arguments.json,
-        }
+        Self { document: path, is_measured: arguments.measured, images, json: arguments.json }
     }
 
     /// Asks. What goes wrong at all stands on standard error.
@@ -65,14 +52,12 @@ impl<'q> Question<'q> {
         let failed = |source: io::Error| CommandError::Puller { source };
         let mut command = Command::new(&program);
         command.arg("probe");
-        if let Some(Document { path, is_measured }) = self.document {
-            let option = if is_measured { "--measured" } else { "--config" };
-            command.arg(option).arg(path);
-        }
+        let option = if self.is_measured { "--measured" } else { "--config" };
+        command.arg(option).arg(self.document);
         if self.json {
             command.arg("--json");
         }
-        command.arg("--").args(&self.images);
+        command.arg("--").args(self.images);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut said = Vec::new();
