@@ -31,9 +31,8 @@ mark deleted "$(cat /tmp/error)"
 kill -0 $service && mark service "the same"
 "#;
 
-/// The kubelet's directories, which stay: `deploy/README.md`, "Remove". The last one has the
-/// counts of refusals.
-const STAYS: [&str; 8] = [
+/// The kubelet's directories, which stay: `deploy/README.md`, "Remove".
+const STAYS: [&str; 7] = [
     "etc/kata-configdev",
     "opt/kata-configdev",
     "run/kata-configdev",
@@ -41,7 +40,6 @@ const STAYS: [&str; 8] = [
     "run/kata-containers",
     "run/kata-containers/shared",
     "run/kata-containers/shared/initdata",
-    "run/kata-configdev/refused",
 ];
 
 /// The password of another release.

@@ -116,7 +116,7 @@ impl SandboxError {
     }
 
     /// What kind of cause it is, for who counts refusals: one of
-    /// [`CAUSES`](crate::refusal::tally::CAUSES).
+    /// [`CAUSES`](crate::refusal::last::CAUSES).
     #[must_use]
     pub const fn cause(&self) -> &'static str {
         match self {

@@ -31,7 +31,7 @@ use crate::choice::DocumentText;
 use crate::settings::{AskedRegistries, Settings};
 
 pub use self::contribution::{AskedPlugin, Contribution, Line, LineKind, NotKept, Outcome};
-pub(crate) use self::directory::PARENT;
+pub(crate) use self::directory::{PARENT, open_below};
 pub use self::listing::{ListingFault, read as read_listing};
 pub use self::uncovered::Uncovered;
 

@@ -2,8 +2,10 @@
 //!
 //! - [`Refusal`]: the line for its owner. [`Refuse`]: the way that the line takes.
 //! - [`monitor`], with [`command`]: an error in QEMU's place. [`tally`]: how many there were.
+//! - [`last`]: what is kept of it for a day.
 
 pub mod command;
+pub mod last;
 pub mod monitor;
 pub mod tally;
 
@@ -70,7 +72,7 @@ pub struct Refusal {
     pub line: String,
     /// How the wrapper ends, one of [`exit`].
     pub exit_code: u8,
-    /// What kind of cause it is, one of [`tally::CAUSES`].
+    /// What kind of cause it is, one of [`last::CAUSES`].
     pub cause: &'static str,
 }
 

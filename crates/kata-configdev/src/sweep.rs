@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::living::{self, Living, Signs};
+use crate::refusal::last;
 use crate::sandbox_id::SandboxId;
 use crate::shared_image::record::{self, Life};
 use crate::shared_image::{self, Kept, SharedImageError};
@@ -65,7 +66,7 @@ impl SweepError {
 /// and those without such a record that are at least `min_age` old and whose sandboxes nothing
 /// suggests to exist: see [`Living::signs`]. Directories of Kata suggest it as long as they are
 /// younger than `min_age`; older ones are told. An image that cannot be removed does not keep the
-/// rest. Answers of credential providers that have expired go, too.
+/// rest. Answers of credential providers that have expired go, too, and refusals of yesterday.
 ///
 /// # Errors
 ///
@@ -73,6 +74,7 @@ impl SweepError {
 pub fn sweep(run_root: &Path, min_age: Duration) -> Result<Swept, SweepError> {
     let mut swept = Swept::default();
     providers::forget_expired(run_root);
+    last::forget(run_root, last::KEPT_FOR);
     each(run_root, min_age, &mut swept, |sandbox, fate| match fate {
         Fate::Lives => Ok(false),
         Fate::Released => shared_image::remove_released(run_root, sandbox),

@@ -15,7 +15,7 @@ use foreign_text::one_line;
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::purpose::Purpose;
-use crate::refusal::{Refusal, Refuse, monitor, tally};
+use crate::refusal::{Refusal, Refuse, last, monitor, tally};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::{Pod, WithoutSpec};
@@ -77,6 +77,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Err(said) => Refusal::of_panic(said),
     };
     tally::add(&settings.run_root, refusal.cause);
+    last::put(&settings.run_root, invocation.sandbox.as_deref(), &refusal);
     // An error that nobody hears of at the other end is as good as none: the line is written.
     if let (Refuse::Monitor, Some(number)) =
         (settings.refuse.without_disk(&invocation), invocation.monitor)
@@ -160,6 +161,7 @@ fn disk_instead(
     let disk = disk.map_err(|_| error)?;
     refusal.tell();
     tally::add(&settings.run_root, refusal.cause);
+    last::put(&settings.run_root, invocation.sandbox.as_deref(), &refusal);
     Ok(disk)
 }
 

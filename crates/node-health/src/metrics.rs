@@ -37,8 +37,8 @@ pub struct Numbers {
     pub update_failures: u64,
     /// Sandboxes whose leavings were removed.
     pub swept: u64,
-    /// Sandboxes that the wrapper refused, by cause.
-    pub refused: BTreeMap<String, u64>,
+    /// Sandboxes that the wrapper refused a short time ago, by cause.
+    pub refused: BTreeMap<&'static str, u64>,
     /// By set and plugin.
     pub providers: BTreeMap<(String, String), ProviderNumbers>,
     /// When the first root of a registry expires, by set and registry, in seconds since 1970.
@@ -92,13 +92,13 @@ impl Numbers {
         let help = "What the last pass found wrong";
         one(registry, "problems", help, number(self.problems as u64));
         count(registry, "passes", "Passes over the node", self.passes);
-        let refused = self.refused.iter();
-        counts(
-            registry,
-            "refused_sandboxes",
-            "Sandboxes that the wrapper refused since the node started",
-            refused.map(|(cause, count)| (vec![("cause", cause.clone())], *count)),
-        );
+        let refused = Family::<Labels, Gauge>::default();
+        for (cause, sandboxes) in &self.refused {
+            let labels = vec![("cause", (*cause).to_owned())];
+            refused.get_or_create(&labels).set(number(*sandboxes));
+        }
+        let help = "Sandboxes that the wrapper refused in the last 15 minutes";
+        registry.register("refused_sandboxes", help, refused);
     }
 
     fn of_sets(&self, registry: &mut Registry) {
@@ -210,7 +210,7 @@ mod tests {
             updated: 4,
             update_failures: 1,
             swept: 5,
-            refused: [("a \"quoted\"\ncause".into(), 6)].into(),
+            refused: [("a \"quoted\"\ncause", 6)].into(),
             providers: [(
                 key("default", "ecr"),
                 ProviderNumbers { answers: 8, failures: 9, took: Duration::from_millis(250) },
@@ -223,7 +223,7 @@ mod tests {
             "ready 1",
             "problems 2",
             "passes_total 3",
-            "refused_sandboxes_total{cause=\"a \\\"quoted\\\"\\ncause\"} 6",
+            "refused_sandboxes{cause=\"a \\\"quoted\\\"\\ncause\"} 6",
             "set{set=\"default\",document=\"node-error\"} 1",
             "set_enabled{set=\"default\"} 1",
             "document_changed_timestamp_seconds{set=\"default\"} 1.5",

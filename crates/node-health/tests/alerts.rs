@@ -33,7 +33,7 @@ fn every_alert_asks_for_a_number_with_its_labels() {
     let numbers = Numbers {
         sets: [("default".into(), set)].into(),
         sandboxes: [(("default".into(), "behind"), 1)].into(),
-        refused: [("a cause".into(), 1)].into(),
+        refused: [("a cause", 1)].into(),
         providers: [(key("default", "ecr"), ProviderNumbers::default())].into(),
         root_expiry: [(key("default", "a.corp"), 1)].into(),
         ..Numbers::default()

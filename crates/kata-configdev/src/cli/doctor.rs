@@ -43,9 +43,10 @@ pub struct Arguments {
     /// the wrapper, of the shim and of the guest in the journal (journalctl).
     #[arg(long, value_name = "ID")]
     sandbox: Option<SandboxId>,
-    /// Print one JSON object: findings, a list of id, severity, path, line and message;
-    /// timeouts, a list of handler, who, key, seconds, ends, path, line and then; and sandbox, null
-    /// or an object of id, bundle, document, life, no_log, not_searched, wrapper, shim and guest.
+    /// Print one JSON object: findings, a list of id, severity, path, line and message; timeouts, a
+    /// list of handler, who, key, seconds, ends, path, line and then; and sandbox, null or an
+    /// object of id, bundle, document, life, refused, no_log, not_searched, wrapper, shim and
+    /// guest.
     #[arg(long)]
     json: bool,
 }
@@ -104,6 +105,9 @@ fn print_sandbox(sandbox: &Joined, out: &mut impl Write) -> std::io::Result<()> 
     writeln!(out, "sandbox {}:", sandbox.id)?;
     writeln!(out, "  document  {}", sandbox.document)?;
     writeln!(out, "  runs      {}", sandbox.life)?;
+    if let Some(line) = &sandbox.refused {
+        writeln!(out, "  refused   {line}")?;
+    }
     match &sandbox.bundle {
         Some(bundle) => writeln!(
             out,

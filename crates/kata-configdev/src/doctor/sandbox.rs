@@ -10,7 +10,9 @@ use serde::Serialize;
 
 use super::node::Node;
 use super::set::Set;
+use crate::refusal::last;
 use crate::sandbox_id::SandboxId;
+use crate::settings::DEFAULT_RUN_ROOT;
 use crate::shared_image::record::{self, Life};
 use journal::{Entry, IDENTIFIERS, Journal};
 
@@ -58,6 +60,8 @@ pub struct Joined {
     pub document: String,
     /// Whether its hypervisor runs, as far as the lock beside its image tells.
     pub life: &'static str,
+    /// Why the wrapper did not start it, where that was in the last day.
+    pub refused: Option<String>,
     /// Why there are no lines, if so.
     pub no_log: Option<String>,
     /// What may have lines about it and was not looked at.
@@ -78,6 +82,7 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
         id: id.to_string(),
         document: document::of(node, sets, id, bundle.as_deref()),
         life: life(node, sets, id),
+        refused: refused(node, sets, id),
         bundle: bundle.map(|path| shown(path.as_os_str().as_encoded_bytes()).to_string()),
         ..Joined::default()
     };
@@ -161,6 +166,12 @@ fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
 fn run_roots<'a>(node: &'a Node, sets: &'a [Set<'_>]) -> impl Iterator<Item = PathBuf> + 'a {
     let settings = sets.iter().filter_map(Set::settings);
     settings.filter_map(|settings| node.seen(&settings.run_root).ok())
+}
+
+/// What the wrapper left of its refusal; where settings cannot be read, at the usual place.
+fn refused(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Option<String> {
+    let usual = node.seen(Path::new(DEFAULT_RUN_ROOT)).ok();
+    run_roots(node, sets).chain(usual).find_map(|run_root| last::line(&run_root, id))
 }
 
 fn life(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> &'static str {

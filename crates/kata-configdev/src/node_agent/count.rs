@@ -1,6 +1,5 @@
 //! The numbers of the sets, for a collector.
 
-use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 
 use node_health::Numbers;
@@ -10,7 +9,7 @@ use puller_config::Document;
 
 use super::root_expiry;
 use super::sandboxes::{read, run_roots, seen};
-use crate::refusal::tally;
+use crate::refusal::last;
 use crate::settings::Effective;
 use crate::settings::files::Files;
 
@@ -45,14 +44,12 @@ pub(super) fn node(options: &Options, numbers: &mut Numbers) {
             numbers.root_expiry.insert((name.clone(), registry), seconds);
         }
     }
-    let mut refused: BTreeMap<String, u64> = BTreeMap::new();
+    numbers.refused.clear();
     for run_root in run_roots(options).iter().filter(|_| options.sandboxes) {
-        tally::prepare(run_root);
-        for (cause, count) in tally::read(run_root) {
-            *refused.entry(cause.into()).or_default() += count;
+        for (cause, count) in last::recent(run_root) {
+            *numbers.refused.entry(cause).or_default() += count;
         }
     }
-    numbers.refused = refused;
 }
 
 /// Whether the wrapper of the set is on, as it reads the node's files, whoever wrote them.

@@ -5,6 +5,7 @@ mod contents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use linux_sys::rooted::Root;
 use node_installer::Options;
@@ -17,6 +18,7 @@ use super::remaining;
 use super::rotation::Rotation;
 use crate::host_file::{FileError, HostFile, require_administered};
 use crate::providers;
+use crate::refusal::last;
 use crate::settings::DEFAULT_RUN_ROOT;
 use crate::shared_image::record;
 use crate::sweep::{DEFAULT_MIN_AGE, sweep_released};
@@ -58,8 +60,8 @@ pub struct Looked {
 /// What does not work with one sandbox does not keep the others: it is a warning. A disk that was
 /// left half-written by a killed process is whole again afterwards.
 ///
-/// Without sets nobody comes again: the answers of credential providers that were kept go too, and
-/// it is said how what running sandboxes leave is removed.
+/// Without sets nobody comes again: the answers of credential providers that were kept go too, with
+/// the refusals, and it is said how what running sandboxes leave is removed.
 pub fn keep(options: &Options, rotation: &mut Rotation) -> Looked {
     look(options, rotation, options.sets.is_empty())
 }
@@ -105,8 +107,14 @@ fn look(options: &Options, rotation: &mut Rotation, is_removal: bool) -> Looked 
             looked.remaining.push(remaining::line(options, &run_root, living));
         }
         match is_removal {
-            true => providers::forget_all(&run_root),
-            false => providers::forget_expired(&run_root),
+            true => {
+                providers::forget_all(&run_root);
+                last::forget(&run_root, Duration::ZERO);
+            }
+            false => {
+                providers::forget_expired(&run_root);
+                last::forget(&run_root, last::KEPT_FOR);
+            }
         }
         match sweep_released(&run_root, DEFAULT_MIN_AGE) {
             Ok(swept) => {

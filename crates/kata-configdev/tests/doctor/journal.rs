@@ -54,6 +54,13 @@ fn what_was_said_of_a_sandbox_is_joined() {
     assert_eq!(sandbox["not_searched"], serde_json::json!([format!("/{log}")]));
     assert_eq!(sandbox["bundle"], format!("/{bundle}"));
 
+    let refusals = "run/kata-configdev/refusals";
+    let line = format!("kata-configdev-qemu: sandbox {id}: failed to x: y");
+    node.put(&format!("{refusals}/{id}"), &format!("pod\n{line}\n"));
+    let told = PROGRAM.run(&arguments);
+    assert_eq!(told.json()["sandbox"]["refused"], line);
+    PROGRAM.run(&arguments[..5]).prints(&[&format!("\n  refused   {line}\n")]);
+
     let nothing = PROGRAM.command(&arguments[..5]).env("PATH", "/nowhere").output();
     let said = String::from_utf8(nothing.unwrap().stdout).unwrap();
     assert!(said.contains("log       none: journalctl cannot be started"), "{said}");

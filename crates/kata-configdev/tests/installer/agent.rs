@@ -284,11 +284,11 @@ fn refusals_are_counted_by_cause() {
     let agent = Agent::start(&node);
     wait_until("readiness", || node.probe("ready").0);
     let metrics = get(agent.address("/metrics"), "/metrics");
-    let line = "kata_configdev_refused_sandboxes_total{cause=\"machine\"} 0\n";
+    let line = "kata_configdev_refused_sandboxes{cause=\"machine\"} 0\n";
     assert!(metrics.contains(line), "{metrics}");
-    for machine in ["isapc", "none"] {
+    for (name, machine) in [("sandbox-x", "isapc"), ("sandbox-y", "none")] {
         let refused = Command::new(node.path("prefix/default/bin/kata-configdev-qemu"))
-            .args(["-name", "sandbox-x", "-machine", machine])
+            .args(["-name", name, "-machine", machine])
             .current_dir(node.path("bundle"))
             .stderr(Stdio::null())
             .status();
@@ -296,7 +296,7 @@ fn refusals_are_counted_by_cause() {
     }
     // The next pass sees them.
     node.mount_document(&document("two"));
-    let line = "kata_configdev_refused_sandboxes_total{cause=\"machine\"} 2\n";
+    let line = "kata_configdev_refused_sandboxes{cause=\"machine\"} 2\n";
     let address = agent.address("/metrics");
     wait_until("the count", || get(address, "/metrics").contains(line));
 }

@@ -54,7 +54,7 @@ fn the_commands_of_the_page_remove_what_dead_sandboxes_left_and_nothing_else() {
     assert!(!shared.join("living").exists() && shared.join("other/data.img").exists());
 
     let kept = node.path("run/kata-configdev");
-    for name in ["credential-providers", "refused"] {
+    for name in ["credential-providers", "refusals"] {
         fs::create_dir_all(kept.join(name)).unwrap();
         fs::write(kept.join(name).join("x"), "").unwrap();
     }

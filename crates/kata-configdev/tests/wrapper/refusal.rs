@@ -1,6 +1,13 @@
 //! Sandboxes that must not start: one line says why, and QEMU is never reached.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use kata_configdev::refusal::last;
+use kata_configdev::sandbox_id::SandboxId;
+use kata_configdev::sweep::{DEFAULT_MIN_AGE, sweep};
 
 use crate::wrapper::node::{ANNOTATION, Node, PASSWORD};
 use crate::wrapper::shims::{GoShim, Heard, PATIENCE};
@@ -44,6 +51,69 @@ pub fn assert_refusal(node: &Node, command: Command, code: i32, parts: &[&str]) 
         assert!(stderr.contains(part), "{part:?} in {stderr}");
     }
     assert!(!stderr.contains(PASSWORD), "{stderr}");
+}
+
+/// Why a sandbox was refused stood in the journal only, among everything else and in the words of
+/// whoever logged it.
+#[test]
+fn a_refusal_is_kept_for_doctor() {
+    let node = node();
+    std::fs::create_dir(node.path("run")).unwrap();
+    node.add_settings(&format!("run-root = {:?}\n", node.path("run")));
+    node.write("document.toml", format!("password = {PASSWORD}\nnot toml\n"));
+    assert_refused(&node, &SANDBOX, 65, &["not TOML"]);
+    let kept = node.path("run/kata-configdev/refusals/0123");
+    let text = std::fs::read_to_string(&kept).unwrap();
+    let (cause, line) = text.split_once('\n').unwrap();
+    assert_eq!(cause, "document");
+    assert!(line.starts_with("kata-configdev-qemu: sandbox 0123: failed to accept"), "{line}");
+    assert!(!text.contains(PASSWORD), "{text}");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&kept), mode(kept.parent().unwrap())), (0o600, 0o700));
+    // The last one counts, and a sandbox by another name has its own.
+    node.write("document.toml", "x = 1\n");
+    assert_refused(&node, &SANDBOX, 65, &["x"]);
+    node.write("document.toml", "");
+    let others = ["-name", "sandbox-4567", "-machine", "isapc"];
+    let output = node.wrapper().args(others).output().unwrap();
+    assert_eq!(output.status.code(), Some(65), "{output:?}");
+    let read = |id: &str| {
+        let id = SandboxId::parse(id).unwrap();
+        last::line(&node.path("run"), &id).unwrap()
+    };
+    assert!(read("0123").contains("document.toml") && !read("0123").contains("not TOML"));
+    assert!(read("4567").contains("isapc"));
+    let recent = last::recent(&node.path("run"));
+    assert_eq!((recent["document"], recent["machine"], recent["node"]), (1, 1, 0));
+}
+
+/// A node that refuses without end keeps the newest, and what is a day old goes.
+#[test]
+fn refusals_are_few_and_young() {
+    let node = node();
+    std::fs::create_dir(node.path("run")).unwrap();
+    node.add_settings(&format!("run-root = {:?}\n", node.path("run")));
+    let directory = node.path("run/kata-configdev/refusals");
+    std::fs::create_dir_all(&directory).unwrap();
+    node.set_mode("run/kata-configdev", 0o755);
+    node.set_mode("run/kata-configdev/refusals", 0o700);
+    let age = |name: &str, hours: u64| {
+        let file = std::fs::File::create(directory.join(name)).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+    };
+    for number in 0..256 {
+        age(&format!("old-{number}"), 1);
+    }
+    age("old-7", 23);
+    age("old-8", 25);
+    let files = || std::fs::read_dir(&directory).unwrap().count();
+    assert_refused(&node, &["-name", "sandbox-0123", "-machine", "isapc"], 65, &["isapc"]);
+    assert_eq!(files(), 256);
+    assert!(!directory.join("old-8").exists() && directory.join("old-7").exists());
+    age("old-7", 24);
+    sweep(&node.path("run"), DEFAULT_MIN_AGE).unwrap();
+    assert_eq!(files(), 255);
+    assert!(directory.join("0123").exists() && !directory.join("old-7").exists());
 }
 
 fn node() -> Node {
