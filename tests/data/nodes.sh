@@ -8,7 +8,6 @@ wrapper=usr/local/bin/kata-configdev-qemu
 qemu=opt/kata/bin/qemu-system-x86_64
 etc=etc/kata-configdev
 containerd=etc/containerd/config.toml
-kubelet=var/lib/kubelet/config.yaml
 eks=/srv/crates/kata-configdev/tests/data/kubelet/eks.json
 providers=etc/eks/image-credential-provider
 put() { mkdir -p $(dirname $1); printf "$2" >$1; chmod 600 $1; }
@@ -135,12 +134,6 @@ add $etc/imagepuller.toml '[decryption-keys]\nkeys = ["kbs:///default/image-key/
 sed -i s/agent.guest_components_procs=none/quiet/ $main
 ## way timeout-create-short
 sed -i /create_container_timeout/d $main
-## way timeout-pull-first
-sed -i 's/procs=none/procs=none agent.image_pull_timeout=300/' $main
-## way timeout-kubelet-first
-rm $kubelet
-## way kubelet-no-duration
-put $kubelet 'runtimeRequestTimeout: soon\n'
 ## way kubelet-docker-config
 put var/lib/kubelet/config.json '{"auths":{"b.corp":{"auth":"cm9ib3Q6aHVudGVyMg=="}}}'
 ## way namespaces

@@ -10,10 +10,6 @@ use foreign_text::toml::{NotToml, Table, Tree};
 /// The longest file. Free to change; CRI-O's own, with all comments, has 30 KiB.
 pub const MAX_CRIO_CONFIG_BYTES: usize = 256 << 10;
 
-/// How long CRI-O waits for the creation of a container where nothing says so, in seconds, and how
-/// long at least. Before it had a key for it, it always waited so long.
-const CREATE_TIMEOUT_SECS: (u64, u64) = (240, 30);
-
 /// A value, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<T> {
@@ -36,9 +32,6 @@ pub struct Runtime {
     pub program: Option<String>,
     /// Whether images are left to the guest, `runtime_pull_image`.
     pub pulls_in_guest: Option<bool>,
-    /// How long the creation of a container may take, in seconds, `container_create_timeout` as it
-    /// is written; zero, like none, is the default.
-    pub create_timeout: Option<Placed<i64>>,
 }
 
 /// The runtimes by name.
@@ -68,16 +61,6 @@ impl CrioConfig {
 }
 
 impl Runtime {
-    /// How long CRI-O waits for the creation of a container, in seconds.
-    #[must_use]
-    pub fn create_timeout_secs(&self) -> u64 {
-        let (default, least) = CREATE_TIMEOUT_SECS;
-        match self.create_timeout.as_ref().map_or(0, |placed| placed.value) {
-            0 => default,
-            secs => u64::try_from(secs).unwrap_or(0).max(least),
-        }
-    }
-
     fn add(&mut self, mut keys: Table<'_, '_>, source: &str) {
         source.clone_into(&mut self.source);
         if let Some(field) = keys.take("runtime_config_path")
@@ -90,11 +73,6 @@ impl Runtime {
         }
         if let Some(Ok(flag)) = keys.take("runtime_pull_image").map(|field| field.flag()) {
             self.pulls_in_guest = Some(flag);
-        }
-        if let Some(field) = keys.take("container_create_timeout")
-            && let Ok(secs) = field.integer()
-        {
-            self.create_timeout = Some(placed(secs, source, field.line));
         }
     }
 }
@@ -118,8 +96,7 @@ mod tests {
         let first = "[crio.runtime.runtimes.kata]\nruntime_path = \"/a\"\n\
             runtime_pull_image = true\nruntime_config_path = \"/c.toml\"\n[crio.image]\npause_image = \"x\"\n";
         config.add(first.as_bytes(), "a.conf").unwrap();
-        let later = "[crio.runtime.runtimes.kata]\nruntime_path = \"/b\"\nruntime_pull_image = 1\n\
-            container_create_timeout = 600\n";
+        let later = "[crio.runtime.runtimes.kata]\nruntime_path = \"/b\"\nruntime_pull_image = 1\n";
         config.add(later.as_bytes(), "b.conf").unwrap();
         config.add(b"[crio]\nruntime = 1\n", "c.conf").unwrap();
         config.add(b"[crio\n", "d.conf").unwrap_err();
@@ -128,26 +105,7 @@ mod tests {
             config_path: Some(placed("/c.toml".into(), "a.conf", 4)),
             program: Some("/b".into()),
             pulls_in_guest: Some(true),
-            create_timeout: Some(placed(600, "b.conf", 4)),
         };
         assert_eq!(config.runtimes["kata"], expected);
-    }
-
-    /// From CRI-O's `ValidateContainerCreateTimeout`.
-    #[test]
-    fn cri_o_waits_four_minutes_by_itself_and_half_a_minute_at_least() {
-        for (line, secs) in [
-            ("", 240),
-            ("container_create_timeout = 0", 240),
-            ("container_create_timeout = \"600\"", 240),
-            ("container_create_timeout = 29", 30),
-            ("container_create_timeout = -1", 30),
-            ("container_create_timeout = 600", 600),
-        ] {
-            let mut config = CrioConfig::default();
-            let text = format!("[crio.runtime.runtimes.kata]\n{line}\n");
-            config.add(text.as_bytes(), "").unwrap();
-            assert_eq!(config.runtimes["kata"].create_timeout_secs(), secs, "{line}");
-        }
     }
 }

@@ -14,7 +14,6 @@
 //! - [`flags`]: where the kubelet was told that they are. [`config`]: its list of plugins.
 //!   [`matching`]: which of them is asked for a registry.
 //! - [`protocol`]: question and answer, for both sides. [`duration`]: how Go writes times.
-//! - [`node_config`]: the kubelet's own configuration.
 //! - [`run`]: plugins as processes, side by side. [`answer`]: what becomes an offer.
 
 pub mod answer;
@@ -22,7 +21,6 @@ pub mod config;
 pub mod duration;
 pub mod flags;
 pub mod matching;
-pub mod node_config;
 pub mod protocol;
 pub mod run;
 

@@ -52,7 +52,6 @@ replay! {
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";
     jwe: "../../jose/fuzz/fuzz_targets/jwe.rs";
     private_key: "../../jose/fuzz/fuzz_targets/private_key.rs";
-    journal: "../../kata-configdev/fuzz/fuzz_targets/journal.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
     spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";

@@ -1,7 +1,7 @@
 //! What is wrong on a node, found without starting a sandbox.
 //!
 //! Everything is read below one directory that stands for the node's `/`; no link leads out of it,
-//! nothing is written, and nothing but `journalctl` is started. Foreign text is shown safely, and
+//! nothing is written, and nothing is started. Foreign text is shown safely, and
 //! no secret at all.
 //!
 //! Not here: what is wrong with Kata's own files (`node_installer::kata`, by which the installer is
@@ -12,10 +12,11 @@
 //! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`], [`annotation_documents`],
 //!   [`disks`]: in the order in which a sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
-//!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: what ends a pull.
+//!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: whether Kata waits
+//!   for a pull.
 //! - [`plugins`]: the kubelet's. [`docker_config`]: what it pulls with beside them.
 //!   `kubelet_flags`: what it was told. [`leftovers`]: of dead sandboxes. [`installation`]: whose
-//!   the node is. [`sandbox`]: what was said of one.
+//!   the node is. [`sandbox`]: what is known of one.
 //! - [`finding`]: what they say. [`node`]: what they look at.
 
 pub mod annotation_documents;
@@ -50,15 +51,12 @@ use engine::Engine;
 pub use finding::{Finding, Severity};
 pub use node::Node;
 use sandbox::Joined;
-pub use timeouts::Timeout;
 
 /// What was found on a node.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The worst first, and among equals in the order in which a sandbox would meet them.
     pub findings: Vec<Finding>,
-    /// All limits.
-    pub timeouts: Vec<Timeout>,
     /// What is known of the sandbox that was asked about.
     pub sandbox: Option<Joined>,
 }
@@ -89,12 +87,12 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         namespaces::check_engine(&engine, set, findings);
         annotations::check(&engine, set, findings);
         guest_pull::check(&engine, set, findings);
+        timeouts::check(set, findings);
         plugins::check(node, set, findings);
         docker_config::check(node, set, findings);
     }
     leftovers::check(node, &sets, findings);
     installation::check(node, &sets, findings);
-    report.timeouts = timeouts::check(node, &engine, &sets, findings);
     report.sandbox = sandbox.map(|id| sandbox::join(node, &sets, id));
     findings.sort_by_key(|finding| finding.severity);
     report

@@ -8,12 +8,10 @@
 mod breaks;
 use crate::command;
 mod installer;
-mod journal;
 mod leftovers;
 mod node;
 mod refused;
-mod said;
-mod timeouts;
+mod sandbox;
 mod version;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -112,7 +110,7 @@ fn the_ids_on_other_pages_are_doctors() {
             }
         }
     }
-    assert!(named >= 8, "{named}");
+    assert!(named >= 7, "{named}");
 }
 
 /// Of a file that only root reads, "sandboxes fail to read it" was said to everybody else.
@@ -125,9 +123,7 @@ fn privileged_what_is_denied_to_the_caller_is_no_fault() {
     }
     let node = Node::new();
     node.set_mode("", 0o755);
-    for file in [node::CONTAINERD, node::KUBELET] {
-        node.set_mode(file, 0o600);
-    }
+    node.set_mode(node::CONTAINERD, 0o600);
     node.put_program();
     let program = node.path("kata-configdev");
     node.append(
@@ -233,7 +229,6 @@ fn no_link_leads_out_and_no_fifo_hangs() {
     };
     let foreign = [
         node::CONTAINERD,
-        node::KUBELET,
         "etc/crio/crio.conf",
         "etc/default/kubelet",
         "opt/kata-configdev/installed.json",
@@ -245,7 +240,6 @@ fn no_link_leads_out_and_no_fifo_hangs() {
     doctor(&node, &[]).ends(0).prints(&[
         "/etc/containerd/config.toml: warning engine-unread: ",
         "/etc/crio/crio.conf: warning engine-unread: ",
-        "/var/lib/kubelet/config.yaml: warning kubelet-unread: it is not a regular file, ",
         "/opt/kata-configdev: warning installation-unread: ",
     ]);
     fifo(node::DOCUMENT);

@@ -8,7 +8,6 @@ use credential_sources::kubelet::config::{MAX_PROVIDERS, Providers};
 use credential_sources::kubelet::duration;
 use credential_sources::kubelet::flags::PluginFlags;
 use credential_sources::kubelet::matching::Pattern;
-use credential_sources::kubelet::node_config;
 use credential_sources::kubelet::protocol::{Request, Response, Version};
 use puller_config::{Document, RegistryHost};
 
@@ -57,11 +56,6 @@ fuzzing::target!(|bytes: &[u8]| {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
     };
-    if *kind == b'k' {
-        // A time or the reason why there is none.
-        let _ = node_config::runtime_request_timeout(rest);
-        return;
-    }
     if *kind == b'f' {
         return flags(rest);
     }

@@ -64,17 +64,6 @@ pub struct Runtime {
     pub loses_annotation: bool,
     /// Whether it leaves images to the guest.
     pub pulls_in_guest: bool,
-    /// How long the creation of a container may take, where the engine has such a limit.
-    pub create_timeout: Option<CreateTimeout>,
-}
-
-/// An engine's limit for the creation of a container.
-#[derive(Debug)]
-pub struct CreateTimeout {
-    /// How long it may take, in seconds.
-    pub secs: u64,
-    /// The file and line that say so, safe to show; `None` where it is built in.
-    pub place: Option<(String, usize)>,
 }
 
 impl Runtime {
@@ -166,7 +155,6 @@ impl Engine {
                     .snapshotter
                     .as_ref()
                     .is_some_and(|name| name.starts_with(NYDUS)),
-                create_timeout: None,
             });
         }
     }
@@ -191,8 +179,6 @@ impl Engine {
             }
         }
         for (name, runtime) in config.runtimes {
-            let secs = runtime.create_timeout_secs();
-            let place = runtime.create_timeout.filter(|placed| placed.value != 0);
             let path = runtime.config_path;
             self.runtimes.push(Runtime {
                 engine: namespace::Engine::CriO,
@@ -208,10 +194,6 @@ impl Engine {
                 // CRI-O's own.
                 loses_annotation: false,
                 pulls_in_guest: runtime.pulls_in_guest == Some(true),
-                create_timeout: Some(CreateTimeout {
-                    secs,
-                    place: place.map(|placed| (placed.source, placed.line)),
-                }),
             });
         }
     }

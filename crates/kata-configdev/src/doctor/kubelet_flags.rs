@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use credential_sources::kubelet::flags;
-use credential_sources::kubelet::node_config::MAX_NODE_CONFIG_BYTES;
 
 use super::node::Node;
 use crate::settings::KUBELET_FLAG_FILES;
@@ -14,19 +13,20 @@ const UNITS: [&str; 2] = ["/usr/lib/systemd/system", "/etc/systemd/system"];
 /// Where k3s and RKE2 have the arguments of their kubelet.
 const RANCHER: [&str; 2] = ["/etc/rancher/k3s/config.yaml", "/etc/rancher/rke2/config.yaml"];
 
-/// The most drop-ins of the kubelet's unit, and of its configuration. Free to change.
-pub(super) const MAX_DROP_INS: usize = 32;
+/// The most drop-ins of the kubelet's unit, and the longest file. Free to change.
+const MAX_DROP_INS: usize = 32;
+const MAX_FILE_BYTES: usize = 256 << 10;
 
 /// The texts that may have the kubelet's flags, the later ones later in its arguments.
 #[derive(Debug)]
-pub(super) struct KubeletFlags(Vec<(PathBuf, String)>);
+pub(super) struct KubeletFlags(Vec<String>);
 
 impl KubeletFlags {
     /// Those of `node`.
     pub(super) fn read(node: &Node) -> Self {
         let texts = files(node).into_iter().filter_map(|path| {
-            let text = node.read(&path, MAX_NODE_CONFIG_BYTES).ok()?;
-            Some((path, String::from_utf8_lossy(&text).into_owned()))
+            let text = node.read(&path, MAX_FILE_BYTES).ok()?;
+            Some(String::from_utf8_lossy(&text).into_owned())
         });
         Self(texts.collect())
     }
@@ -34,14 +34,8 @@ impl KubeletFlags {
     /// The value of a flag that counts.
     pub(super) fn path(&self, flag: &str) -> Option<PathBuf> {
         let mut texts = self.0.iter().rev();
-        let value = texts.find_map(|(_, text)| flags::value(text, flag));
+        let value = texts.find_map(|text| flags::value(text, flag));
         value.map(PathBuf::from)
-    }
-
-    /// Every value of a flag with its file, the one that counts last.
-    pub(super) fn values(&self, flag: &str) -> impl Iterator<Item = (&Path, String)> {
-        let values = self.0.iter();
-        values.filter_map(move |(path, text)| Some((path.as_path(), flags::value(text, flag)?)))
     }
 }
 

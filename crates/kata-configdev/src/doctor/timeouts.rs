@@ -1,144 +1,59 @@
-//! All that ends a pull, or the boot before it, in one table.
-//!
-//! The limits are in several places, each with a default of its own, and the shortest one wins. Times
-//! and defaults are those of Kata 4.1.0 and Kubernetes 1.26 and later.
+//! Whether Kata waits long enough for a container whose image is pulled in the guest.
 
-mod kata;
-mod kubelet;
-mod order;
+use node_installer::kata::Value;
+use node_installer::kata::standing::Main;
 
-use std::time::Duration;
-
-use foreign_text::shown;
-use serde::{Serialize, Serializer};
-
-use super::engine::Engine;
-use super::finding::Finding;
-use super::node::Node;
+use super::finding::{Finding, Severity};
 use super::set::Set;
-use crate::settings::Origin;
 
-/// What a limit ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Ends {
-    /// The wait for a container with all its pulls.
-    Pull,
-    /// The guest's start, before anything is pulled.
-    Boot,
-    /// Something else that a pull meets.
-    Other,
-}
+/// What Kata's Go runtime has by itself, in seconds, which is too short for images of any size; and
+/// runtime-rs. Both as in Kata 4.1.0.
+const GO_SECS: u64 = 60;
+const RUST_SECS: u64 = 30;
 
-/// One limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Timeout {
-    /// The handler's directory, safe to show; `None` where it holds for all of them.
-    pub handler: Option<String>,
-    /// Who gives up.
-    pub who: &'static str,
-    /// The key, as its file has it.
-    pub key: &'static str,
-    /// How long it waits, in seconds.
-    #[serde(rename = "seconds", serialize_with = "seconds")]
-    pub limit: Duration,
-    /// What it ends.
-    pub ends: Ends,
-    /// The file, safe to show; `None` for a default.
-    pub path: Option<String>,
-    /// The line, from 1; 0 where it is not known.
-    pub line: usize,
-    /// What follows.
-    pub then: &'static str,
-}
+/// The key of both runtimes.
+const KEY: &str = "create_container_timeout";
 
-/// The limits of the node, and of each handler of `sets`.
-pub fn check(
-    node: &Node,
-    engine: &Engine,
-    sets: &[Set<'_>],
-    findings: &mut Vec<Finding>,
-) -> Vec<Timeout> {
-    let kubelet = kubelet::limit(node, findings);
-    let mut timeouts: Vec<Timeout> = kubelet.iter().cloned().chain(ours()).collect();
-    for set in sets {
-        timeouts.extend(of_providers(set));
-        for handler in &set.handlers {
-            let of_handler = kata::limits(engine, handler);
-            order::check(kubelet.as_ref(), &of_handler, handler, set, findings);
-            timeouts.extend(of_handler);
+/// Says of each main file that starts QEMU whether its time is too short.
+pub fn check(set: &Set<'_>, findings: &mut Vec<Finding>) {
+    for handler in &set.handlers {
+        let mut found: Vec<Finding> = Vec::new();
+        for main in handler.standing.mains.iter().filter(|main| main.starts_qemu) {
+            let (secs, place) = limit(main);
+            if secs > GO_SECS {
+                continue;
+            }
+            let message = format!(
+                "{KEY} is {secs} s, in which a container has to be there with its whole image \
+                pulled in the guest; raise it, or set it for a pod by the annotation \
+                io.katacontainers.config.runtime.{KEY}"
+            );
+            let (id, severity) = ("timeout-create-short", Severity::Warning);
+            let finding = match place {
+                Some((path, line)) => Finding::new(id, severity, path, message).at_line(line),
+                None => Finding::new(id, severity, &handler.directory, message),
+            };
+            if !found.contains(&finding) {
+                found.push(finding);
+            }
         }
+        findings.append(&mut found);
     }
-    timeouts
 }
 
-/// The key of [`of_providers`].
-const PROVIDERS_DEADLINE: &str = "credential-providers.deadline-secs";
-
-/// How long the wrapper of a set waits for credential providers, where it asks any.
-fn of_providers(set: &Set<'_>) -> Option<Timeout> {
-    let effective = set.effective.as_ref()?;
-    let asked = &effective.settings.credential_providers;
-    let is_asking = effective.settings.enabled && asked.is_wanted();
-    let (path, line) = match effective.origins.of(PROVIDERS_DEADLINE) {
-        Origin::BuiltIn => (None, 0),
-        Origin::File { path, line } => {
-            let path = shown(path.as_os_str().as_encoded_bytes()).to_string();
-            (Some(path), *line)
-        }
+/// How long the runtime waits, in seconds, and the file and line that say so.
+fn limit(main: &Main) -> (u64, Option<(&str, usize)>) {
+    let (table, by_itself) = match main.is_rust {
+        true => ("agent", RUST_SECS),
+        false => ("runtime", GO_SECS),
     };
-    is_asking.then_some(Timeout {
-        handler: None,
-        who: "wrapper",
-        key: PROVIDERS_DEADLINE,
-        limit: asked.deadline,
-        ends: Ends::Other,
-        path,
-        line,
-        then: "QEMU starts without the credentials of those that have not answered",
-    })
-}
-
-/// What holds in the guest unless its image says otherwise.
-fn ours() -> [Timeout; 2] {
-    let built_in = |key, secs, then| Timeout {
-        handler: None,
-        who: "imagepuller",
-        key,
-        limit: Duration::from_secs(secs),
-        ends: Ends::Other,
-        path: None,
-        line: 0,
-        then,
-    };
-    [
-        built_in(
-            "--stall-timeout",
-            30,
-            "a silent registry is asked again, until whoever waits gives up",
-        ),
-        built_in(
-            "--linger",
-            300,
-            "a fetch that nobody waits for ends; until then the next request joins it",
-        ),
-    ]
-}
-
-fn seconds<S: Serializer>(limit: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(limit.as_secs_f64())
-}
-
-/// One line of the table.
-impl std::fmt::Display for Timeout {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let limit = format!("{} s", self.limit.as_secs_f64());
-        write!(f, "{limit:>8}  {:<12} {:<26} ", self.who, self.key)?;
-        match &self.path {
-            None => f.write_str("built in")?,
-            Some(path) if self.line == 0 => f.write_str(path)?,
-            Some(path) => write!(f, "{path}:{}", self.line)?,
-        }
-        write!(f, ": {}", self.then)
+    let said = main.value(table, KEY).and_then(|place| match place.value {
+        // Zero is the default to both runtimes.
+        Value::Number(secs) => Some((u64::try_from(secs).ok().filter(|secs| *secs > 0)?, place)),
+        _ => None,
+    });
+    match said {
+        Some((secs, place)) => (secs, Some((place.path.as_str(), place.line))),
+        None => (by_itself, None),
     }
 }

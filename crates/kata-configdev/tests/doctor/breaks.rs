@@ -199,17 +199,6 @@ const BREAKS: &[(&str, Break)] = &[
     ("timeout-create-short", |node| {
         node.edit(MAIN, "create_container_timeout = 600\n", "");
     }),
-    ("timeout-pull-first", |node| {
-        node.edit(MAIN, "procs=none", "procs=none agent.image_pull_timeout=300");
-    }),
-    ("timeout-providers-first", |node| {
-        let rust = "hypervisor_name = \"qemu\"\n";
-        node.edit(MAIN, "[runtime]\n", &format!("[runtime]\n{rust}"));
-        node.append(
-            SETTINGS,
-            "[credential-providers]\nregistries = [\"a.corp\"]\ndeadline-secs = 60\n",
-        );
-    }),
     ("document-unread", |node| {
         node.remove(DOCUMENT);
         fs::create_dir(node.path(DOCUMENT)).unwrap();

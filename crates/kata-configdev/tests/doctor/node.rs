@@ -21,7 +21,6 @@ pub const DOCUMENT: &str = "etc/kata-configdev/imagepuller.toml";
 pub const ALLOWED: &str = "etc/kata-configdev/documents";
 
 pub const CONTAINERD: &str = "etc/containerd/config.toml";
-pub const KUBELET: &str = "var/lib/kubelet/config.yaml";
 
 const PASSWORD: &str = "hunter2-password";
 
@@ -60,7 +59,6 @@ impl Node {
              ConfigPath = \"/opt/kata/share/defaults/kata-containers/runtimes/qemu-snp/\
              configuration-qemu-snp.toml\"\n",
         );
-        node.put(KUBELET, "kind: KubeletConfiguration\nruntimeRequestTimeout: 20m0s\n");
         node
     }
 

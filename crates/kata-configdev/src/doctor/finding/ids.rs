@@ -1,7 +1,7 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 79] = [
+pub const IDS: [&str; 75] = [
     "annotation-directory",
     "annotation-document",
     "annotation-overlap",
@@ -44,7 +44,6 @@ pub const IDS: [&str; 79] = [
     "kata-file-no-toml",
     "kata-file-unread",
     "kubelet-docker-config",
-    "kubelet-unread",
     "leftover-image",
     "leftover-of-kata",
     "leftover-state",
@@ -73,9 +72,6 @@ pub const IDS: [&str; 79] = [
     "settings-not-read",
     "settings-unread",
     "timeout-create-short",
-    "timeout-kubelet-first",
-    "timeout-providers-first",
-    "timeout-pull-first",
     "transport-refused",
     "vm-factory",
     "wrapper-missing",

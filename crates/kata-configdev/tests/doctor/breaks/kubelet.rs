@@ -1,13 +1,9 @@
 //! What is wrong with the kubelet's files.
 
 use super::Break;
-use crate::doctor::node::{KUBELET, SETTINGS};
+use crate::doctor::node::SETTINGS;
 
 pub const BREAKS: &[(&str, Break)] = &[
-    ("timeout-kubelet-first", |node| node.remove(KUBELET)),
-    ("kubelet-unread", |node| {
-        node.put(KUBELET, "runtimeRequestTimeout: soon\n");
-    }),
     ("providers-not-asked", |node| node.put(PROVIDERS, &listing(""))),
     ("providers-not-found", |node| node.append(SETTINGS, ASKING)),
     ("providers-invalid", |node| {
