@@ -140,7 +140,7 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
         let told =
             String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "the update failed: {told}");
-        assert_tells(&told, &["\"transport\": \"file\"", "\"changed\": true"]);
+        assert_tells(&told, &["\"changed\": true"]);
         assert!(tokens.iter().all(|token| !told.contains(token)));
         Ok(())
     };

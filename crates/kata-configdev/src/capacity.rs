@@ -14,7 +14,7 @@ use crate::transport::Transport;
 pub const MAX_CAPACITY_BYTES: usize = 2 << 20;
 const _: () = assert!(MAX_CAPACITY_BYTES > config_image::MAX_GZIP_BYTES + SECTOR_BYTES);
 
-/// What the transports that can be updated get by themselves: room for dozens of registries with
+/// What the transport that can be updated gets by itself: room for dozens of registries with
 /// certificates.
 pub const DEFAULT_CAPACITY_BYTES: usize = 64 << 10;
 
@@ -108,10 +108,8 @@ impl Visitor<'_> for BytesOrText {
 pub fn size(asked: Option<Capacity>, transport: Transport, bytes: usize) -> usize {
     match (asked, transport) {
         (Some(Capacity(asked)), _) => asked.max(bytes),
-        (None, Transport::File | Transport::VhostUser) => {
-            bytes.next_power_of_two().max(DEFAULT_CAPACITY_BYTES)
-        }
-        (None, Transport::Memory | Transport::Loop) => bytes,
+        (None, Transport::File) => bytes.next_power_of_two().max(DEFAULT_CAPACITY_BYTES),
+        (None, Transport::Memory | Transport::Loop | Transport::VhostUser) => bytes,
     }
 }
 

@@ -1,13 +1,12 @@
 //! What becomes of a sandbox that must not start.
 //!
 //! - [`Refusal`]: the line for its owner. [`Refuse`]: the way that the line takes.
-//! - [`monitor`], with [`command`]: an error in QEMU's place. [`tally`]: how many there were.
-//! - [`last`]: what is kept of it for a day.
+//! - [`monitor`], with [`command`]: an error in QEMU's place. [`last`]: what is kept of it
+//!   for a day.
 
 pub mod command;
 pub mod last;
 pub mod monitor;
-pub mod tally;
 
 use std::io::{self, Write};
 

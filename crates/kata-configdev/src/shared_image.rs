@@ -7,7 +7,6 @@
 mod in_place;
 mod kept;
 pub mod record;
-pub mod socket;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -108,14 +107,14 @@ pub fn put(
     Ok(path)
 }
 
-/// Removes the images of a sandbox, its socket and its record, what a killed process left, and the
-/// directory if it is empty then. Says whether there was any of the first three.
+/// Removes the images of a sandbox and its record, what a killed process left, and the directory if
+/// it is empty then. Says whether there was any of the first two.
 ///
 /// # Errors
 ///
 /// [`SharedImageError`].
 pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageError> {
-    remove_files(run_root, sandbox, &[FILE_NAME, socket::NAME, record::NAME])
+    remove_files(run_root, sandbox, &[FILE_NAME, record::NAME])
 }
 
 /// Removes the one image of a sandbox that begins with `magic`, the record if it is the document's,

@@ -4,21 +4,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use config_image::Magic;
-use memory_disk::update::Client;
 use puller_config::{Document, Registry, RegistryName};
 use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;
-use crate::shared_image::{self, InPlace, OpenError, SharedImageError, socket};
+use crate::shared_image::{self, InPlace, OpenError, SharedImageError};
 use crate::transport::Transport;
 use crate::{capacity, digest, exit};
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updated {
-    /// How the sandbox has its disk: [`Transport::File`] or [`Transport::VhostUser`].
-    pub transport: Transport,
-    /// The image's file, or the socket of the process that serves it.
+    /// The image's file.
     pub path: PathBuf,
     /// The disk's size in bytes, as before.
     pub size: usize,
@@ -34,13 +31,12 @@ pub struct Updated {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
-    /// The sandbox's image or socket is not one that can be used.
+    /// The sandbox's image is not one that can be used.
     #[error(transparent)]
     Image(#[from] SharedImageError),
     /// The sandbox has no image that can change.
     #[error(
-        "update the sandbox's configuration: there is no image at {} and no process that serves \
-        one",
+        "update the sandbox's configuration: there is no image at {}",
         path.display(),
     )]
     Nothing {
@@ -59,13 +55,6 @@ pub enum UpdateError {
         /// The size of the disk.
         capacity: usize,
     },
-    /// The sandbox has this file and a serving process.
-    #[error(
-        "update the sandbox's configuration: it has the file {} and a process that serves a disk, \
-        and only one is what its guest reads",
-        .0.display()
-    )]
-    Twice(PathBuf),
     /// The image's file cannot be opened for an update.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -80,9 +69,6 @@ pub enum UpdateError {
         /// What the file system says.
         source: io::Error,
     },
-    /// The process that serves the disk has not taken the update.
-    #[error(transparent)]
-    Served(#[from] memory_disk::update::UpdateError),
 }
 
 /// What to do instead of a transport that seals images.
@@ -91,8 +77,7 @@ macro_rules! sealed {
         concat!(
             "the transport of the settings, \"",
             $transport,
-            "\", seals images: choose \"file\", or \"vhost-user\" without the wrapper, for \
-            sandboxes whose credentials change"
+            "\", seals images: choose \"file\" for sandboxes whose credentials change"
         )
     };
 }
@@ -103,12 +88,9 @@ impl UpdateError {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::TooLarge { .. } => exit::DATA,
-            Self::Image(_)
-            | Self::Nothing { .. }
-            | Self::Twice(_)
-            | Self::Open(_)
-            | Self::Torn { .. }
-            | Self::Served(_) => exit::UNAVAILABLE,
+            Self::Image(_) | Self::Nothing { .. } | Self::Open(_) | Self::Torn { .. } => {
+                exit::UNAVAILABLE
+            }
         }
     }
 
@@ -121,27 +103,26 @@ impl UpdateError {
             Self::Nothing { transport, .. } => match transport {
                 Some(Transport::Memory) => sealed!("memory"),
                 Some(Transport::Loop) => sealed!("loop"),
-                Some(Transport::File | Transport::VhostUser) => {
+                Some(Transport::VhostUser) => sealed!("vhost-user"),
+                Some(Transport::File) => {
                     "look at the id, and whether the sandbox has a configuration"
                 }
                 None => {
                     "look at the id, whether the sandbox has a configuration, and its transport: \
-                    \"memory\" and \"loop\" seal images, \"file\" and \"vhost-user\" do not"
+                    only \"file\" does not seal images"
                 }
             },
             Self::TooLarge { .. } => {
                 "shorten the document, or start the sandbox anew with a larger capacity in the \
                 settings or of attach"
             }
-            Self::Twice(_) => "remove the file or end the process",
             Self::Torn { .. } => "remove what the file system complains of, then update again",
-            Self::Served(_) => "update it again; the serving process says more in its log",
         }
     }
 }
 
 /// Whether the disk of a sandbox, a file, holds a document that refuses every pull, or none that a
-/// guest would take. What a process serves cannot be seen.
+/// guest would take.
 #[must_use]
 pub fn holds_nothing(run_root: &Path, sandbox: &SandboxId) -> bool {
     held(run_root, sandbox).is_some_and(|held| held.is_none())
@@ -193,51 +174,18 @@ pub fn update(
     magic: Magic,
     image: Zeroizing<Vec<u8>>,
 ) -> Result<Updated, UpdateError> {
-    // A process serves documents only.
-    let served = match magic {
-        Magic::IMAGEPULLER => socket::connect(run_root, sandbox)?,
-        _ => None,
-    };
-    let file = InPlace::open(run_root, sandbox, magic)?;
-    let used = image.len();
-    let pad = |size| {
-        if used > size {
-            let capacity = size;
-            return Err(UpdateError::TooLarge { used, capacity });
-        }
-        Ok(capacity::pad(image, size))
-    };
-    let (transport, path, image, changed) = match (file, served) {
-        (Some(file), None) => {
-            let image = pad(file.capacity())?;
-            let changed = file
-                .write(&image)
-                .map_err(|source| UpdateError::Torn { path: file.path().into(), source })?;
-            (Transport::File, file.path().to_owned(), image, changed)
-        }
-        (None, Some(stream)) => {
-            let client = Client::greet(stream)?;
-            let image = pad(client.capacity())?;
-            let changed = client.send(&image)?;
-            let path = socket::path(run_root, sandbox);
-            (Transport::VhostUser, path, image, changed)
-        }
-        (Some(file), Some(_)) => {
-            return Err(UpdateError::Twice(file.path().to_owned()));
-        }
-        (None, None) => {
-            return Err(UpdateError::Nothing {
-                path: shared_image::path(run_root, sandbox, magic),
-                transport: None,
-            });
-        }
-    };
-    Ok(Updated {
-        transport,
-        path,
-        size: image.len(),
-        used,
-        sha256: digest::sha256(&image),
-        changed,
-    })
+    let file = InPlace::open(run_root, sandbox, magic)?.ok_or_else(|| UpdateError::Nothing {
+        path: shared_image::path(run_root, sandbox, magic),
+        transport: None,
+    })?;
+    let (used, size) = (image.len(), file.capacity());
+    if used > size {
+        return Err(UpdateError::TooLarge { used, capacity: size });
+    }
+    let image = capacity::pad(image, size);
+    let changed = file
+        .write(&image)
+        .map_err(|source| UpdateError::Torn { path: file.path().into(), source })?;
+    let path = file.path().to_owned();
+    Ok(Updated { path, size, used, sha256: digest::sha256(&image), changed })
 }

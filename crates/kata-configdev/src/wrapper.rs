@@ -15,7 +15,7 @@ use foreign_text::one_line;
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
 use crate::purpose::Purpose;
-use crate::refusal::{Refusal, Refuse, last, monitor, tally};
+use crate::refusal::{Refusal, Refuse, last, monitor};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::{Pod, WithoutSpec};
@@ -76,7 +76,6 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         }
         Err(said) => Refusal::of_panic(said),
     };
-    tally::add(&settings.run_root, refusal.cause);
     last::put(&settings.run_root, invocation.sandbox.as_deref(), &refusal);
     // An error that nobody hears of at the other end is as good as none: the line is written.
     if let (Refuse::Monitor, Some(number)) =
@@ -160,7 +159,6 @@ fn disk_instead(
     let disk = device(invocation).and_then(|device| refusal.disk(device));
     let disk = disk.map_err(|_| error)?;
     refusal.tell();
-    tally::add(&settings.run_root, refusal.cause);
     last::put(&settings.run_root, invocation.sandbox.as_deref(), &refusal);
     Ok(disk)
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use crate::command;
-mod served;
+mod running;
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -46,10 +46,6 @@ fn node(settings: &str) -> Folder {
 
 fn image_path(folder: &Folder) -> PathBuf {
     folder.path("run/kata-containers/shared/initdata/box-1/imagepuller.img")
-}
-
-fn socket_path(folder: &Folder) -> PathBuf {
-    image_path(folder).with_file_name("imagepuller.sock")
 }
 
 /// `attach --transport file`, and `more`, for the sandbox `box-1`; gives the image's path.
@@ -103,7 +99,6 @@ fn a_file_is_rewritten_in_place() {
         updated.json(),
         json!({
             "sandbox_id": "box-1",
-            "transport": "file",
             "path": path,
             "size": 64 << 10,
             "used": 512,
@@ -219,7 +214,7 @@ fn a_sandbox_without_an_image_is_told_why() {
         ("", "\"memory\", seals images: choose \"file\""),
         ("transport = \"loop\"\n", "\"loop\", seals images"),
         ("transport = \"file\"\n", "look at the id"),
-        ("transport = \"vhost-user\"\n", "look at the id"),
+        ("transport = \"vhost-user\"\n", "\"vhost-user\", seals images"),
     ] {
         let folder = node(settings);
         let refused = update(&folder, &["--empty"]);
@@ -232,7 +227,7 @@ fn a_sandbox_without_an_image_is_told_why() {
         let root = folder.text("run");
         let refused = run_line(&format!("update --sandbox-id box-1 --run-root {root} --empty"));
         refused.ends(69);
-        refused.says(&["\"memory\" and \"loop\" seal"]);
+        refused.says(&["only \"file\" does not seal images"]);
     }
 }
 

@@ -72,9 +72,7 @@ impl Locked {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// The content, to be written over; so a secret can be received into locked pages from its
-    /// first byte on.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.length) }
     }

@@ -1,9 +1,7 @@
-//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--first-request SECS]
-//! [--connect SECS] [--updates] [--escape]`
+//! Serves an image file to one VM: `serve SOCKET IMAGE [--once SECS] [--connect SECS] [--escape]`
 //!
-//! The tests drive it; it is also the shortest way to try the device by hand. With `--updates` it
-//! takes new content at `SOCKET.updates`. With `--escape` it tries, from inside, what the sandbox
-//! forbids, and tells what became of it.
+//! The tests drive it; it is also the shortest way to try the device by hand. With `--escape` it
+//! tries, from inside, what the sandbox forbids, and tells what became of it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -13,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use memory_disk::{Event, Listeners, Options, Totals, serve};
+use memory_disk::{Event, Options, Totals, serve};
 use zeroize::Zeroizing;
 
 fn main() -> ExitCode {
@@ -39,30 +37,22 @@ fn run() -> Result<Totals, Box<dyn std::error::Error>> {
     };
     let mut options = Options::default();
     let mut prisoner = None;
-    let mut updates = None;
     while let Some(option) = arguments.next() {
         if option == "--escape" {
             prisoner = Some(Prisoner::start());
-            continue;
-        }
-        if option == "--updates" {
-            updates = Some(UnixListener::bind(format!("{socket}.updates"))?);
             continue;
         }
         let value = arguments.next().unwrap_or_default().parse()?;
         let value = Duration::try_from_secs_f64(value)?;
         match option.as_str() {
             "--once" => options.once = Some(value),
-            "--first-request" => options.first_request_within = value,
             "--connect" => options.connect_within = Some(value),
             _ => return Err(format!("read the arguments: {option}").into()),
         }
     }
     let image = Zeroizing::new(fs::read(image)?);
-    let listeners = Listeners { vmm: UnixListener::bind(&socket)?, updates };
-    Ok(serve(listeners, image, &options, |event| {
-        let level = if event.is_error() { "error" } else { "info" };
-        println!("{level}: {event}");
+    Ok(serve(UnixListener::bind(&socket)?, image, &options, |event| {
+        println!("info: {event}");
         if let (Event::Sandboxed { .. }, Some(prisoner)) = (event, &prisoner) {
             try_everything(&socket, "caller");
             prisoner.try_everything(&socket);

@@ -7,7 +7,6 @@
 mod disk;
 mod request;
 
-pub(crate) use disk::Exchange;
 pub use disk::{Disk, MAX_IMAGE_BYTES, SECTOR_BYTES};
 pub use request::{Answer, MAX_BUFFERS, Outcome, answer};
 

@@ -16,45 +16,19 @@ use crate::Error;
 use crate::device::Disk;
 use crate::event::Event;
 use crate::sandbox;
-use crate::update::Updates;
 use crate::vhost_user::{Device, Memory};
 use crate::watch::Watch;
 
 /// How a disk is served.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// If set, the disk goes dark this long after the last read, once the guest has read all of it.
     ///
     /// Zero is for guests that do not look for partitions. Linux does: it reads the first pages,
     /// which completes a small image, and drops them before a program reads them.
     pub once: Option<Duration>,
-    /// How long a driver that took the device may take for its first request before
-    /// [`Event::Silent`] is logged.
-    pub first_request_within: Duration,
     /// How long a VMM may take to connect; `None` for no limit.
     pub connect_within: Option<Duration>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { once: None, first_request_within: Duration::from_secs(5), connect_within: None }
-    }
-}
-
-/// Where a disk is served. Both sockets are the caller's to protect: what connects to the first
-/// gets the content, what connects to the second may replace it.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For the VMM.
-    pub vmm: UnixListener,
-    /// For new content ([`crate::update`]); `None` where the content shall never change.
-    pub updates: Option<UnixListener>,
-}
-
-impl From<UnixListener> for Listeners {
-    fn from(vmm: UnixListener) -> Self {
-        Self { vmm, updates: None }
-    }
 }
 
 /// Counters of a disk's whole life.
@@ -66,16 +40,15 @@ pub struct Totals {
     pub refused: u64,
     /// Bytes of the image that were read; more than it has where parts were read again.
     pub bytes: u64,
-    /// Whether every sector was read, but for zeroes at the end; since the last update, where there
-    /// was one.
+    /// Whether every sector was read, but for zeroes at the end.
     pub complete: bool,
 }
 
-/// Serves `image` to the first VMM that connects to one of `listeners`, until it disconnects.
+/// Serves `image` to the first VMM that connects to `listener`, which is the caller's to protect,
+/// until it disconnects.
 ///
 /// `image` is copied to locked memory and wiped before anything else; the copy is wiped when it
-/// goes dark and at the end. Through the other listener, where there is one, the content can be
-/// replaced all that time: see [`crate::update`]. Events go to `log`, on the calling thread.
+/// goes dark and at the end. Events go to `log`, on the calling thread.
 ///
 /// **From then on the process is in a sandbox, for good**: it cannot open files or sockets, start
 /// programs, or get rights back, not even after this function returned. `log` can write to what is
@@ -110,15 +83,13 @@ pub struct Totals {
 /// # }
 /// ```
 pub fn serve(
-    listeners: impl Into<Listeners>,
+    listener: UnixListener,
     image: Zeroizing<Vec<u8>>,
     options: &Options,
     mut log: impl FnMut(&Event),
 ) -> Result<Totals, Error> {
-    let Listeners { vmm: listener, updates } = listeners.into();
     let disk = Disk::new(&image)?;
     drop(image);
-    let updates = updates.map(|listener| Updates::prepare(listener, &disk)).transpose()?;
 
     let memory: Memory = GuestMemoryAtomic::new(GuestMemoryMmap::new());
     let device = Arc::new(Device::new(disk, memory.clone(), options.once));
@@ -129,8 +100,6 @@ pub fn serve(
         .map_err(unprepared)?;
     sandbox::filter_calls()?;
     log(&Event::Sandboxed { landlock });
-    // Ends with this function, whichever way.
-    let updates = updates.map(|updates| updates.start(Arc::clone(&device))).transpose()?;
 
     wait_for_connection(&listener, options.connect_within)?;
     let mut listener = Listener::from(listener);
@@ -153,7 +122,6 @@ pub fn serve(
     for worker in workers {
         worker.send_exit_event();
     }
-    drop(updates);
     let mut state = device.lock();
     state.darken();
     end.map(|()| state.served).map_err(|reason| Error::Protocol { reason })
@@ -168,11 +136,9 @@ fn watch(device: &Device, options: &Options, log: &mut impl FnMut(&Event)) -> Re
         if step.darken {
             state.darken();
         }
-        let mut events = step.events;
+        let events = step.events;
         let ended = state.ended.take();
-        if ended.is_some() {
-            events.extend(watch.last_words(Instant::now(), &state.progress));
-        } else if events.is_empty() {
+        if ended.is_none() && events.is_empty() {
             drop(device.wait(state, step.again_in));
             continue;
         }
@@ -218,6 +184,6 @@ fn wait_for_connection(listener: &UnixListener, within: Option<Duration>) -> Res
     }
 }
 
-pub(crate) fn unprepared(error: impl std::fmt::Display) -> Error {
+fn unprepared(error: impl std::fmt::Display) -> Error {
     Error::Prepare { reason: error.to_string() }
 }

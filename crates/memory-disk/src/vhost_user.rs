@@ -6,30 +6,23 @@ use std::ops::Deref;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use linux_sys::locked::Locked;
 use vhost::vhost_user::Backend as Channel;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures, VhostUserVirtioFeatures};
 use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
-use virtio_queue::{Queue, QueueOwnedT, QueueT};
-use vm_memory::{
-    Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryBackend, GuestMemoryMmap,
-    GuestMemoryRegion,
-};
+use virtio_queue::{Queue, QueueOwnedT};
+use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{
     EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier,
 };
 
 use crate::Totals;
-use crate::device::{Disk, Exchange, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
+use crate::device::{Disk, FEATURES, Outcome, QUEUE_ENTRIES, answer, configuration};
 use crate::watch::Progress;
 
 /// Queues that a VMM may prepare. QEMU prepares one per virtual CPU unless told otherwise; the
 /// guest uses one.
 pub(crate) const MAX_QUEUES: usize = 32;
-
-/// How far around a queue memory is looked at for a sign of life.
-const NEIGHBOURHOOD_BYTES: u64 = 64 << 10;
 
 pub(crate) type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 
@@ -60,21 +53,8 @@ impl State {
         self.progress.is_dark = true;
     }
 
-    /// Puts new content in the place of the old one, which is in `fresh` then. No request is served
-    /// meanwhile.
-    pub(crate) fn update(&mut self, fresh: &mut Locked) -> Exchange {
-        let exchange = self.disk.exchange(fresh);
-        if exchange == Exchange::Changed {
-            self.progress.updates += 1;
-            self.progress.is_complete = self.disk.is_complete();
-            self.served.complete = self.progress.is_complete;
-        }
-        exchange
-    }
-
     fn count(&mut self, outcome: Outcome) {
         self.served.requests += 1;
-        self.progress.has_request = true;
         match outcome {
             Outcome::Read { bytes } => {
                 self.served.bytes += bytes;
@@ -159,8 +139,6 @@ impl Device {
             let _ = vring.add_used(head, answer.used_bytes);
         }
         if served == 0 {
-            let is_blank = is_blank(&memory, vring.get_queue());
-            self.change(|state| state.progress.queue_is_blank = Some(is_blank));
             return false;
         }
         let _ = vring.signal_used_queue();
@@ -175,30 +153,6 @@ where
     M::Target: vm_memory::GuestMemory,
 {
     queue.iter(memory).ok()?.next()
-}
-
-/// Whether all memory around the queue's descriptors is zero, as it is where the guest's writes go
-/// elsewhere.
-fn is_blank(memory: &GuestMemoryMmap, queue: &Queue) -> bool {
-    let table = GuestAddress(queue.desc_table());
-    let Some(region) = memory.find_region(table) else {
-        return false;
-    };
-    let start = table.0.saturating_sub(NEIGHBOURHOOD_BYTES).max(region.start_addr().0);
-    let end = table.0.saturating_add(NEIGHBOURHOOD_BYTES).min(region.last_addr().0);
-    let mut page = [0; 4096];
-    let mut address = start;
-    while address < end {
-        let bytes = page.len().min((end - address) as usize);
-        let part = &mut page[..bytes];
-        if memory.read_slice(part, GuestAddress(address)).is_err()
-            || part.iter().any(|byte| *byte != 0)
-        {
-            return false;
-        }
-        address += bytes as u64;
-    }
-    true
 }
 
 impl VhostUserBackend for Device {
@@ -218,7 +172,7 @@ impl VhostUserBackend for Device {
     }
 
     fn acked_features(&self, _features: u64) {
-        self.change(|state| state.progress.negotiate(Instant::now()));
+        self.change(|state| state.progress.negotiated = Some(Instant::now()));
     }
 
     fn protocol_features(&self) -> VhostUserProtocolFeatures {
@@ -240,9 +194,7 @@ impl VhostUserBackend for Device {
         Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the disk is read-only"))
     }
 
-    fn update_memory(&self, memory: Memory) -> io::Result<()> {
-        let has_memory = memory.memory().num_regions() > 0;
-        self.change(|state| state.progress.has_memory = has_memory);
+    fn update_memory(&self, _memory: Memory) -> io::Result<()> {
         Ok(())
     }
 

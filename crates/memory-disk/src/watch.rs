@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::Options;
-use crate::event::{Event, Silence};
+use crate::event::Event;
 
 /// How many drivers are logged: a few, for firmware and reboots. A guest can take the device as
 /// often as it likes, and must not fill the host's log that way.
@@ -14,21 +14,12 @@ const MAX_DRIVERS_TOLD: u32 = 8;
 pub(crate) struct Progress {
     /// When a driver last took the device.
     pub(crate) negotiated: Option<Instant>,
-    /// Whether guest memory was handed over since.
-    pub(crate) has_memory: bool,
-    /// Since the driver took the device: whether a queue was looked at, and whether its memory is
-    /// all zero.
-    pub(crate) queue_is_blank: Option<bool>,
     /// Requests for content that were answered with content.
     pub(crate) reads: u64,
-    /// Since the driver took the device: whether it made any request.
-    pub(crate) has_request: bool,
     /// When the last of the reads was.
     pub(crate) last_read: Option<Instant>,
     /// Whether all of the content was read.
     pub(crate) is_complete: bool,
-    /// How often the content was replaced.
-    pub(crate) updates: u64,
     /// Whether the content is gone.
     pub(crate) is_dark: bool,
 }
@@ -38,10 +29,8 @@ pub(crate) struct Progress {
 pub(crate) struct Watch {
     negotiated: Option<Instant>,
     drivers: u32,
-    silent: Option<Instant>,
     first_read: bool,
     complete: bool,
-    updates: u64,
     dark: bool,
 }
 
@@ -57,36 +46,16 @@ impl Watch {
     /// Compares `progress` with what was logged before.
     pub(crate) fn step(&mut self, now: Instant, progress: &Progress, options: &Options) -> Step {
         let mut step = Step::default();
-        if let Some(since) = progress.negotiated {
-            if self.negotiated != Some(since) {
-                self.negotiated = Some(since);
-                self.drivers = self.drivers.saturating_add(1);
-                if self.drivers <= MAX_DRIVERS_TOLD {
-                    step.events.push(Event::Negotiated);
-                }
-            }
-            if !progress.has_request
-                && self.silent != Some(since)
-                && self.drivers <= MAX_DRIVERS_TOLD
-            {
-                let waited = now.saturating_duration_since(since);
-                if waited >= options.first_request_within {
-                    self.silent = Some(since);
-                    step.events.push(Event::Silent { waited, silence: progress.silence() });
-                } else {
-                    step.wake(options.first_request_within - waited);
-                }
+        if progress.negotiated.is_some() && self.negotiated != progress.negotiated {
+            self.negotiated = progress.negotiated;
+            self.drivers = self.drivers.saturating_add(1);
+            if self.drivers <= MAX_DRIVERS_TOLD {
+                step.events.push(Event::Negotiated);
             }
         }
         if progress.reads > 0 && !self.first_read {
             self.first_read = true;
             step.events.push(Event::FirstRead);
-        }
-        if progress.updates != self.updates {
-            self.updates = progress.updates;
-            // What was read before says nothing about it.
-            self.complete = false;
-            step.events.push(Event::Updated);
         }
         if progress.is_complete && !self.complete {
             self.complete = true;
@@ -99,7 +68,7 @@ impl Watch {
             if quiet >= settle {
                 step.darken = true;
             } else {
-                step.wake(settle - quiet);
+                step.again_in = Some(settle - quiet);
             }
         }
         if (progress.is_dark || step.darken) && !self.dark {
@@ -107,42 +76,6 @@ impl Watch {
             step.events.push(Event::Dark);
         }
         step
-    }
-
-    /// The last event when the VMM has gone: QEMU hangs up where it finds that memory
-    /// cannot be shared.
-    pub(crate) fn last_words(&self, now: Instant, progress: &Progress) -> Option<Event> {
-        let since = progress.negotiated?;
-        let event = Event::Silent {
-            waited: now.saturating_duration_since(since),
-            silence: progress.silence(),
-        };
-        (!progress.has_request && self.silent != Some(since) && event.is_error()).then_some(event)
-    }
-}
-
-impl Step {
-    fn wake(&mut self, delay: Duration) {
-        self.again_in = Some(self.again_in.map_or(delay, |before| before.min(delay)));
-    }
-}
-
-impl Progress {
-    /// A driver takes the device, perhaps not the first one: what was seen before says nothing
-    /// about it.
-    pub(crate) fn negotiate(&mut self, now: Instant) {
-        self.negotiated = Some(now);
-        self.queue_is_blank = None;
-        self.has_request = false;
-    }
-
-    fn silence(&self) -> Silence {
-        match (self.has_memory, self.queue_is_blank) {
-            (false, _) => Silence::NoMemory,
-            (true, None) => Silence::NoQueue,
-            (true, Some(true)) => Silence::MemoryNotShared,
-            (true, Some(false)) => Silence::NoRequest,
-        }
     }
 }
 
@@ -153,39 +86,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn options(once: Option<Duration>) -> Options {
-        Options { once, first_request_within: 5 * SECOND, ..Options::default() }
-    }
-
-    #[test]
-    fn silence_is_told_once_per_driver_and_with_its_reason() {
-        for (has_memory, queue_is_blank, silence) in [
-            (false, None, Silence::NoMemory),
-            (true, None, Silence::NoQueue),
-            (true, Some(true), Silence::MemoryNotShared),
-            (true, Some(false), Silence::NoRequest),
-        ] {
-            let start = Instant::now();
-            let mut watch = Watch::default();
-            let mut progress = Progress { has_memory, ..Progress::default() };
-            let nothing = watch.step(start, &progress, &options(None));
-            assert_eq!(nothing, Step::default(), "nobody came yet");
-
-            progress.negotiate(start);
-            progress.queue_is_blank = queue_is_blank;
-            let step = watch.step(start + 2 * SECOND, &progress, &options(None));
-            assert_eq!(step.events, [Event::Negotiated]);
-            assert_eq!(step.again_in, Some(3 * SECOND));
-
-            let step = watch.step(start + 5 * SECOND, &progress, &options(None));
-            let waited = 5 * SECOND;
-            assert_eq!(step.events, [Event::Silent { waited, silence }]);
-            let step = watch.step(start + 9 * SECOND, &progress, &options(None));
-            assert_eq!(step, Step::default());
-
-            progress.negotiate(start + 10 * SECOND);
-            let step = watch.step(start + 15 * SECOND, &progress, &options(None));
-            assert_eq!(step.events.len(), 2, "the next driver is looked at anew");
-        }
+        Options { once, ..Options::default() }
     }
 
     #[test]
@@ -195,44 +96,22 @@ mod tests {
         let mut progress = Progress::default();
         let mut events = 0;
         for n in 0..1000 {
-            progress.negotiate(start + 20 * n * SECOND);
+            progress.negotiated = Some(start + 20 * n * SECOND);
             let step = watch.step(start + (20 * n + 10) * SECOND, &progress, &options(None));
             events += step.events.len();
         }
-        assert_eq!(events, 2 * MAX_DRIVERS_TOLD as usize);
+        assert_eq!(events, MAX_DRIVERS_TOLD as usize);
     }
 
     #[test]
-    fn a_vmm_that_goes_away_without_sharing_memory_is_told() {
+    fn what_a_driver_does_is_told_once() {
         let start = Instant::now();
         let mut watch = Watch::default();
-        let mut progress = Progress::default();
-        assert_eq!(watch.last_words(start, &progress), None);
-        progress.negotiate(start);
-        let waited = SECOND;
-        let silence = Silence::NoMemory;
-        let words = Event::Silent { waited, silence };
-        assert_eq!(watch.last_words(start + SECOND, &progress), Some(words));
-        watch.step(start + 5 * SECOND, &progress, &options(None));
-        assert_eq!(watch.last_words(start + 6 * SECOND, &progress), None, "said before");
-        // A VM that ends while its guest starts.
-        progress.negotiate(start + 7 * SECOND);
-        progress.has_memory = true;
-        progress.queue_is_blank = Some(false);
-        assert_eq!(watch.last_words(start + 8 * SECOND, &progress), None);
-    }
-
-    #[test]
-    fn a_request_ends_the_waiting() {
-        let start = Instant::now();
-        let mut watch = Watch::default();
-        let mut progress = Progress::default();
-        progress.negotiate(start);
-        progress.has_request = true;
-        progress.reads = 1;
+        let progress = Progress { negotiated: Some(start), reads: 1, ..Progress::default() };
         let step = watch.step(start + 60 * SECOND, &progress, &options(None));
         assert_eq!(step.events, [Event::Negotiated, Event::FirstRead]);
         assert_eq!(step.again_in, None);
+        assert_eq!(watch.step(start + 61 * SECOND, &progress, &options(None)), Step::default());
     }
 
     #[test]
@@ -257,28 +136,6 @@ mod tests {
         progress.is_dark = true;
         let step = watch.step(start + 66 * SECOND, &progress, &once);
         assert_eq!(step, Step::default());
-    }
-
-    /// A disk that goes dark by itself must not do so between an update and the guest's reading of
-    /// it.
-    #[test]
-    fn new_content_is_waited_for_as_the_first_was() {
-        let start = Instant::now();
-        let mut watch = Watch::default();
-        let mut progress =
-            Progress { reads: 1, last_read: Some(start), is_complete: true, ..Progress::default() };
-        let once = options(Some(3 * SECOND));
-        watch.step(start + SECOND, &progress, &once);
-        progress.updates = 1;
-        progress.is_complete = false;
-        let step = watch.step(start + 60 * SECOND, &progress, &once);
-        assert_eq!((step.darken, step.events), (false, vec![Event::Updated]));
-        progress.is_complete = true;
-        progress.last_read = Some(start + 61 * SECOND);
-        let step = watch.step(start + 62 * SECOND, &progress, &once);
-        assert_eq!((step.darken, step.events), (false, vec![Event::Complete]));
-        let step = watch.step(start + 64 * SECOND, &progress, &once);
-        assert!(step.darken);
     }
 
     #[test]

@@ -5,4 +5,3 @@
 mod qemu;
 mod sandbox;
 mod support;
-mod update;

@@ -25,14 +25,14 @@ fn nothing_can_be_opened_connected_or_run() {
 
 #[test]
 fn every_thread_has_the_filter_and_no_rights() {
-    let mut disk = Disk::serve(&image(1024), &["--updates"]);
+    let mut disk = Disk::serve(&image(1024), &[]);
     disk.wait_for("info: sandboxed");
     let _vmm = UnixStream::connect(disk.socket()).unwrap();
     disk.wait_for("info: the VMM connected");
     let tasks = format!("/proc/{}/task", disk.id());
-    // The caller, the VMM's connection, the guest's queues, updates.
+    // The caller, the VMM's connection, the guest's queues.
     let start = Instant::now();
-    while fs::read_dir(&tasks).unwrap().count() < 4 {
+    while fs::read_dir(&tasks).unwrap().count() < 3 {
         assert!(start.elapsed() < LIMIT, "threads are missing");
         sleep(Duration::from_millis(10));
     }

@@ -43,7 +43,7 @@ use crate::transport::Transport;
 /// killed. A runtime keeps the other end of that pipe until the hypervisor has opened the path;
 /// then nothing is left to clean up.
 ///
-/// update can replace the document later: with "file" and "vhost-user", within --capacity.
+/// update can replace the document later: with "file", within --capacity.
 ///
 /// Output: sandbox_id, attached (false if the sandbox gets no disk: then nothing follows),
 /// transport, path, held_by (the process to keep, or null), serial, read_only, size, sha256,

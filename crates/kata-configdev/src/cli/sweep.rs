@@ -16,7 +16,7 @@ use crate::{exit, sweep};
 
 /// Removes the images of sandboxes that no longer exist.
 ///
-/// These are images of the transport "file", sockets for updates, and Kata's own images of
+/// These are images of the transport "file", and Kata's own images of
 /// initdata, which runtime-rs never removes. A sandbox of the wrapper is alive as long as its
 /// hypervisor holds the lock beside the image. Every other counts as alive as long as containerd
 /// has its bundle below /run, or any process has its id in an argument; so for these, in a

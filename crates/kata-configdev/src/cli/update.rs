@@ -18,10 +18,10 @@ use crate::{SandboxError, exit};
 
 /// Replaces the configuration of a running sandbox, for credentials that changed.
 ///
-/// The image is rewritten where the hypervisor has it: a file (transport "file") or the process
-/// that serves it (transport "vhost-user"). Images in memory and loop devices are sealed and cannot
-/// change. The disk keeps its size, so a document that needs more is refused; attach --capacity and
-/// the settings reserve room. A document that is not valid changes nothing.
+/// The image is rewritten where the hypervisor has it: a file (transport "file"). Images of the
+/// other transports are sealed and cannot change. The disk keeps its size, so a document that needs
+/// more is refused; attach --capacity and the settings reserve room. A document that is not valid
+/// changes nothing.
 ///
 /// With --magic it is the further disk with that magic, and any file goes.
 ///
@@ -47,7 +47,7 @@ pub struct Arguments {
     content: Content,
     #[command(flatten)]
     run_root: RunRoot,
-    /// Print one JSON object: sandbox_id, transport, path, size, used, sha256, changed.
+    /// Print one JSON object: sandbox_id, path, size, used, sha256, changed.
     #[arg(long)]
     json: bool,
 }
@@ -80,11 +80,10 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
                 other => other,
             },
         )?;
-    let Updated { transport, path, size, used, sha256, changed } = updated;
+    let Updated { path, size, used, sha256, changed } = updated;
     if arguments.json {
         let members = [
             ("sandbox_id", json!(sandbox.as_str())),
-            ("transport", json!(transport)),
             ("path", json!(path)),
             ("size", json!(size)),
             ("used", json!(used)),

@@ -29,12 +29,6 @@ pub enum FileFault {
     /// The file cannot be a configuration image.
     #[error("it is no configuration image")]
     NotImage,
-    /// It is something else than a socket.
-    #[error("it is not a socket")]
-    NotSocket,
-    /// Another process listens at the socket.
-    #[error("another process serves this sandbox")]
-    Served,
     /// The name means another file now.
     #[error("it was replaced meanwhile")]
     Replaced,
@@ -96,8 +90,7 @@ impl FileFault {
             Self::NotAdministered(why) => why.remedy(),
             Self::TooLong(_) => "shorten it, or name the file that was meant",
             Self::TooManyEntries(_) => "remove what does not belong into this directory",
-            Self::NotImage | Self::NotSocket => "remove it with kata-configdev detach",
-            Self::Served => "end that process, or wait for the end of its sandbox",
+            Self::NotImage => "remove it with kata-configdev detach",
             Self::Replaced => "try again",
             Self::Io(error) => match error.kind() {
                 ErrorKind::NotFound => "create it, or correct the path",

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{
     DIRECTORY, FILE_NAME, Missing, SharedImageError, directory, failed, is_further, names,
-    open_parents, open_sandbox, parent, record, remove_files, socket,
+    open_parents, open_sandbox, parent, record, remove_files,
 };
 use crate::host_file::FileFault;
 use crate::image_file::TEMPORARY_PREFIX;
@@ -17,7 +17,7 @@ use crate::sandbox_id::SandboxId;
 
 /// What goes with a sandbox that is gone. The last two are Kata's initdata: runtime-rs never
 /// removes its own, the Go runtime not where its caller gave up.
-const FILES: [&str; 5] = [FILE_NAME, socket::NAME, record::NAME, "initdata.image", "data.img"];
+const FILES: [&str; 4] = [FILE_NAME, record::NAME, "initdata.image", "data.img"];
 
 /// A sandbox that has such files, or what a killed process left of one.
 #[derive(Debug)]

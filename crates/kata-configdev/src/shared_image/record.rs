@@ -3,10 +3,9 @@
 //! Whoever looks after a node has to know both, and in a container it sees neither the arguments of
 //! the node's processes nor what Kata keeps. So the record is a small file without a secret, and
 //! the process that has the disk holds a lock on it (`flock(2)`) as long as it lives: the wrapper
-//! takes the lock and hands it down to QEMU with its descriptor, and the process that serves a
-//! vhost-user device has it itself. The kernel lets go of it however they end, and shows it in
-//! every container that sees the file. A record that nobody promised to hold says nothing about
-//! life.
+//! takes the lock and hands it down to QEMU with its descriptor. The kernel lets go of it however
+//! they end, and shows it in every container that sees the file. A record that nobody promised to
+//! hold says nothing about life.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,6 +1,5 @@
 //! The disk's content, and what of it was read.
 
-use std::mem::swap;
 use std::ops::Range;
 
 use linux_sys::locked::Locked;
@@ -30,21 +29,8 @@ pub struct Disk {
 enum Sector {
     Unread,
     Read,
-    /// Zeroes up to the end of the disk: room for later content, which nobody has to read.
+    /// Zeroes up to the end of the disk, which nobody has to read.
     Room,
-}
-
-/// What became of new content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exchange {
-    /// It is the disk's content now.
-    Changed,
-    /// It is what the disk had before.
-    Same,
-    /// The disk is dark, and stays so.
-    Dark,
-    /// It has another length than the disk.
-    OtherLength,
 }
 
 impl Disk {
@@ -61,44 +47,14 @@ impl Disk {
         {
             return Err(Error::ImageSize { bytes: image.len() });
         }
-        let mut disk = Self { image: lock(image)?, sectors: Vec::new(), unread: 0, is_dark: false };
-        disk.forget_reads();
-        Ok(disk)
-    }
-
-    /// Locked memory of the disk's size, for [`Disk::exchange`].
-    pub(crate) fn spare(&self) -> Result<Locked, Error> {
-        lock(&vec![0; self.image.len()])
-    }
-
-    /// Exchanges the content with `fresh`, which the caller wipes then. All of it counts as unread
-    /// again.
-    pub(crate) fn exchange(&mut self, fresh: &mut Locked) -> Exchange {
-        if self.is_dark {
-            return Exchange::Dark;
-        }
-        if fresh.len() != self.image.len() {
-            return Exchange::OtherLength;
-        }
-        if **fresh == *self.image {
-            return Exchange::Same;
-        }
-        swap(&mut self.image, fresh);
-        self.forget_reads();
-        Exchange::Changed
-    }
-
-    fn forget_reads(&mut self) {
         let sector_bytes = SECTOR_BYTES as usize;
-        self.unread = self
-            .image
-            .iter()
-            .rposition(|byte| *byte != 0)
-            .map_or(0, |last| last / sector_bytes + 1);
-        let all = self.image.len() / sector_bytes;
-        self.sectors.clear();
-        self.sectors.resize(self.unread, Sector::Unread);
-        self.sectors.resize(all, Sector::Room);
+        let last = image.iter().rposition(|byte| *byte != 0);
+        let unread = last.map_or(0, |last| last / sector_bytes + 1);
+        let mut sectors = vec![Sector::Unread; unread];
+        sectors.resize(image.len() / sector_bytes, Sector::Room);
+        let locked = Locked::copy_of(image);
+        let image = locked.map_err(|source| Error::Lock { bytes: image.len(), source })?;
+        Ok(Self { image, sectors, unread, is_dark: false })
     }
 
     /// Its size in sectors.
@@ -163,15 +119,11 @@ impl Disk {
     }
 }
 
-fn lock(bytes: &[u8]) -> Result<Locked, Error> {
-    Locked::copy_of(bytes).map_err(|source| Error::Lock { bytes: bytes.len(), source })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A disk with room for later content was once never complete, so it never went dark: a guest
+    /// A disk with zeroes at its end was once never complete, so it never went dark: a guest
     /// reads no further than it must.
     #[test]
     fn room_at_the_end_need_not_be_read() {
@@ -183,26 +135,6 @@ mod tests {
         disk.mark_read(1, 512);
         assert!(disk.is_complete());
         assert_eq!(disk.read(0, 128 * 512).unwrap(), image);
-    }
-
-    #[test]
-    fn new_content_takes_the_place_of_the_old_one() {
-        let mut disk = Disk::new(&[1; 1024]).unwrap();
-        disk.mark_read(0, 1024);
-        let mut fresh = disk.spare().unwrap();
-        fresh.bytes_mut().fill(1);
-        assert_eq!(disk.exchange(&mut fresh), Exchange::Same);
-        assert!(disk.is_complete(), "nothing new to read");
-        fresh.bytes_mut().fill(2);
-        assert_eq!(disk.exchange(&mut fresh), Exchange::Changed);
-        assert_eq!(disk.read(0, 1024).unwrap(), [2; 1024]);
-        assert_eq!(*fresh, [1; 1024], "the caller wipes it");
-        assert!(!disk.is_complete());
-        let mut longer = lock(&[3; 1536]).unwrap();
-        assert_eq!(disk.exchange(&mut longer), Exchange::OtherLength);
-        disk.darken();
-        assert_eq!(disk.exchange(&mut fresh), Exchange::Dark);
-        assert!(disk.read(0, 512).is_none());
     }
 
     #[test]

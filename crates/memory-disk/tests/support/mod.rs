@@ -2,8 +2,6 @@
 #![allow(dead_code, reason = "not every test file uses all of it")]
 
 use std::fs::{self, File};
-use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -112,15 +110,6 @@ impl Disk {
 
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
-    }
-
-    /// A connection to the socket of `--updates`.
-    pub fn updates(&self) -> UnixStream {
-        self.try_updates().expect("a socket")
-    }
-
-    pub fn try_updates(&self) -> io::Result<UnixStream> {
-        UnixStream::connect(self.folder.path().join("socket.updates"))
     }
 
     pub fn id(&self) -> u32 {

@@ -1,10 +1,14 @@
 //! The transport `vhost-user` of `kata-configdev attach`.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::time::Duration;
 
 use foreign_text::one_line;
-use memory_disk::{Listeners, Options, serve};
+use memory_disk::{Options, serve};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use super::{Arguments, DiskReport, Report, print};
 use crate::cli::{CommandError, NAME, UsageError};
@@ -14,7 +18,6 @@ use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec;
 use crate::settings::Settings;
-use crate::shared_image::{record, socket};
 use crate::transport::Transport;
 
 /// How long a VMM is waited for. A runtime that failed meanwhile must not leave a process with
@@ -40,19 +43,9 @@ pub fn run(
     super::warn(sandbox, &chosen.warnings());
     let image = chosen.pack(settings)?;
     let (sha256, document) = (digest::sha256(&image), chosen.path.clone());
-    let record = chosen.record(settings, true);
     drop(chosen);
-    let listener = socket::bind_private(path)
-        .map_err(|source| CommandError::Socket { path: path.clone(), source })?;
-    let updates = socket::listen(&settings.run_root, sandbox).inspect_err(|_| {
-        // It would be in the way of the next attempt.
-        let _ = std::fs::remove_file(path);
-    })?;
-    // Held until this process ends.
-    let _hold = record::put(&settings.run_root, sandbox, &record).inspect_err(|_| {
-        let _ = std::fs::remove_file(path);
-        socket::discard(&settings.run_root, sandbox);
-    })?;
+    let listener =
+        bind_private(path).map_err(|source| CommandError::Socket { path: path.clone(), source })?;
     report.disk = Some(DiskReport {
         transport: Transport::VhostUser.name(),
         path: path.clone(),
@@ -67,21 +60,27 @@ pub fn run(
     if let Err(error) = print(&report, out) {
         // The caller does not know of it, and it would be in the way of the next attempt.
         let _ = std::fs::remove_file(path);
-        socket::discard(&settings.run_root, sandbox);
         return Err(error);
     }
     let options = Options {
         once: arguments.once.map(Duration::from_secs),
         connect_within: Some(CONNECT_WITHIN),
-        ..Options::default()
     };
-    let mut err = std::io::stderr();
-    let listeners = Listeners { vmm: listener, updates: Some(updates) };
-    serve(listeners, image, &options, |event| {
+    let mut err = io::stderr();
+    serve(listener, image, &options, |event| {
         let line = format!("{NAME}: sandbox {sandbox}: {event}");
         // Without a standard error the guest gets its disk all the same.
         let _ = writeln!(err, "{}", one_line(&line));
     })
     .map(|_| 0)
     .map_err(CommandError::Serve)
+}
+
+/// Listens at `path`, where only the owner can connect. For a process that has one thread.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    // A change of mode after the fact would leave a moment for others.
+    let before = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+    let listener = UnixListener::bind(path);
+    umask(before);
+    listener
 }
