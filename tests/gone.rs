@@ -69,6 +69,17 @@ const ROWS: &[Row] = &[
         (65, "50-node.toml:1: unknown field `namespaces`")),
     // Pins from manifests.
     (Program::KataConfigdev, "pins x", (MAIN, ""), (64, "unrecognized subcommand 'pins'")),
+    // Further disks. What the guest's settings had: initdata-processor/src/settings.rs.
+    (Program::KataConfigdevQemu, "-name sandbox-s1", (MAIN, "[disks]\n"),
+        (65, "config.toml:2: unknown field `disks`")),
+    (Program::KataConfigdev, "config", (DROP_IN, "disks.timesync.source = \"/x\"\n"),
+        (65, "50-node.toml:1: unknown field `disks`")),
+    (Program::KataConfigdev, "pack --magic timesync x --output x", (MAIN, ""),
+        (64, "unexpected argument '--magic'")),
+    (Program::KataConfigdev, "attach --magic timesync --bundle x --sandbox-id x", (MAIN, ""),
+        (64, "unexpected argument '--magic'")),
+    (Program::KataConfigdev, "update --magic timesync --sandbox-id x --empty", (MAIN, ""),
+        (64, "unexpected argument '--magic'")),
 ];
 
 #[test]

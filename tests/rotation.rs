@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use end_to_end::{WATCHED_PULLS, assert_tells, site};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{
-    Evidence, Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark,
+    Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark,
 };
 
 /// How long the first token lasts. The guest has to boot and to pull within it, and the test takes
@@ -33,64 +33,6 @@ mark answer "$(cat /tmp/answer)"
 while read -r line; do mark refresh "$line"; done </tmp/log
 kill -0 $service && mark service "the same"
 "#;
-
-/// A use of a further magic: the node's time servers, for whatever keeps the guest's clock.
-const TIME_JOB: &str = r#"
-insmod /modules/tee_fixture.ko $TEE
-initdata-processor
-servers() { sed -n 's/^server //p' /run/insecure-cfg/ntp.conf; }
-mark first "$(servers)"
-mark serial "$(grep -x ntp /sys/block/*/serial | wc -l)"
-tries=0
-until [ "$(initdata-processor refresh ntp 2>/dev/null)" = replaced ] || [ $tries -ge 600 ]; do
-    tries=$((tries + 1)); usleep 100000
-done
-mark second "$(servers)"
-"#;
-
-#[test]
-fn a_disk_with_a_magic_of_its_own_from_the_settings_to_a_file_and_updated() -> Result<()> {
-    despite_crash(|| {
-        let scratch = Scratch::new()?;
-        let run_root = scratch.path().join("run");
-        std::fs::create_dir(&run_root)?;
-        let source = scratch.write("ntp.conf", "server 192.0.2.1\n")?;
-        let initdata = vm_harness::site::sample_initdata();
-        let scenario = Scenario {
-            document: Some("[extra-env]\n".to_owned()),
-            evidence: Evidence::snp(&initdata),
-            initdata: Some(initdata),
-            settings: format!(
-                "transport = \"file\"\nrun-root = {run_root:?}\n\
-                 disks.timesync = {{source = {source:?}, serial = \"ntp\"}}\n"
-            ),
-            files: vec![(
-                "etc/initdata-processor.toml".into(),
-                b"[files]\ntimesync = \"ntp.conf\"\n".to_vec(),
-            )],
-            ..Scenario::bare(TIME_JOB)
-        };
-        let mut updated = None;
-        let report = Guest::boot(&scenario)?.finish(|console| {
-            if updated.is_none() && has_mark(console, "serial") {
-                updated = Some(scratch.write("ntp.conf", "server 192.0.2.2\n").and_then(|file| {
-                    let output = Command::new(Program::KataConfigdev.path()?)
-                        .args(["update", "--magic", "timesync", "--sandbox-id", &scenario.id])
-                        .args(["--config".as_ref(), file.as_os_str()])
-                        .args(["--run-root".as_ref(), run_root.as_os_str()])
-                        .output()?;
-                    ensure!(output.status.success(), "{output:?}");
-                    Ok(())
-                }));
-            }
-        })?;
-        updated.context("the guest did not get there")??;
-        for (name, value) in [("first", "192.0.2.1"), ("serial", "1"), ("second", "192.0.2.2")] {
-            assert_eq!(report.value(name), Some(value), "{}", report.console);
-        }
-        Ok(())
-    })
-}
 
 #[test]
 fn the_next_pull_after_an_update_works_without_a_restart() -> Result<()> {

@@ -48,5 +48,3 @@ disks initdata; settings 'accepted-dsik = "keep"\n'
 disks initdata; settings 'accepted-disk = "take"\n'
 ## way no-toml
 disks initdata; settings '=\n'
-## way further-file
-disks initdata timesync; settings '[files]\ntimesync = "ntp.conf"\n'

@@ -75,8 +75,8 @@ Example:
 /// "imgpullr": the image puller's configuration, verified by nothing. It becomes
 /// /run/insecure-cfg/imagepuller.toml (0600). If it is unusable,
 /// /run/insecure-cfg/imagepuller.error names the reason and the image puller refuses to pull. No
-/// disk means no configuration. /etc/initdata-processor.toml can name further magics, further
-/// files, their owner, another default policy, and what an agent finds of accepted initdata.
+/// disk means no configuration. /etc/initdata-processor.toml can name the owner of the files,
+/// another default policy, and what an agent finds of accepted initdata.
 ///
 /// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
 /// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it. One that

@@ -84,7 +84,7 @@ impl Search {
     ///
     /// [`Error::PassedOver`], [`Error::ConfigurationMissing`].
     pub fn may_miss(&self, target: &Target, scan: &Scan, paths: &Paths) -> Result<(), Error> {
-        // The puller's disk has the name; a further one the magic, unless the host says otherwise.
+        // The puller's disk has the name; the host may also call it by the magic.
         for serial in [target.name.clone(), target.magic.to_string()] {
             scan.require_none_called(&serial, paths)?;
         }

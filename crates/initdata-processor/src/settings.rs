@@ -1,5 +1,5 @@
-//! `/etc/initdata-processor.toml`: which further magics become which files, whose they are, where
-//! the image's default policy is, and what an agent finds of initdata.
+//! `/etc/initdata-processor.toml`: whose the files of disks are, where the image's default policy
+//! is, and what an agent finds of initdata. Which magic becomes which file is fixed.
 //!
 //! Part of the guest image and as measured as this program; the file is optional.
 
@@ -11,17 +11,12 @@ use foreign_text::shown;
 use initdata::FileName;
 use serde::Deserialize;
 
-/// The longest settings file; it has a line per magic.
+/// The longest settings file.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
-/// The most magics; each may become a file of [`config_image::MAX_DOCUMENT_BYTES`].
-pub const MAX_FILES: usize = 16;
-
-/// The longest name of a file here: Linux allows 255, of which a staging file needs some more.
-const MAX_NAME_BYTES: usize = 200;
-
-/// The file that the image puller reads.
-const IMAGEPULLER: &str = "imagepuller.toml";
+/// What becomes a file: by magic, its name without the extension, and the extension. A further one
+/// is a row; no name is `initdata`, and no extension `error` or `refused`.
+const FILES: [(Magic, &str, &str); 1] = [(Magic::IMAGEPULLER, "imagepuller", "toml")];
 
 /// Where Kata's images have the policy that holds until another one is set.
 const DEFAULT_POLICY: &str = "/etc/kata-opa/default-policy.rego";
@@ -87,21 +82,9 @@ pub enum SettingsError {
     /// Not `USER:GROUP`.
     #[error("owner: expected two numbers, \"USER:GROUP\"")]
     Owner,
-    /// A key in `[files]` is no magic.
-    #[error("[files]: expected a magic of eight visible ASCII characters, found \"{0}\"")]
-    Magic(String),
-    /// The measured document's own magic.
-    #[error("[files]: \"initdata\" is the measured document, whose files are fixed")]
-    Initdata,
-    /// A value in `[files]` cannot be the file's name.
-    #[error("[files]: \"{0}\" cannot be the name of a file below /run/insecure-cfg: {1}")]
-    File(String, &'static str),
     /// A relative path, or none.
     #[error("default-policy: expected an absolute path, found \"{0}\"")]
     DefaultPolicy(String),
-    /// More than [`MAX_FILES`] magics.
-    #[error("[files]: expected at most {MAX_FILES} entries")]
-    TooMany,
 }
 
 #[derive(Deserialize)]
@@ -111,8 +94,6 @@ struct Text {
     default_policy: Option<String>,
     #[serde(default)]
     accepted_disk: AcceptedDisk,
-    #[serde(default)]
-    files: toml::Table,
 }
 
 impl Default for Settings {
@@ -121,7 +102,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             owner: None,
-            files: Target::new(Magic::IMAGEPULLER, IMAGEPULLER).into_iter().collect(),
+            files: FILES.into_iter().filter_map(Target::of).collect(),
             default_policy: DEFAULT_POLICY.into(),
             accepted_disk: AcceptedDisk::default(),
         }
@@ -160,22 +141,6 @@ impl Settings {
             }
             settings.default_policy = path.into();
         }
-        for (magic, file) in &text.files {
-            let target = Target::parse(magic, file.as_str().unwrap_or_default())?;
-            settings.files.retain(|other| other.magic != target.magic);
-            settings.files.push(target);
-        }
-        if settings.files.len() > MAX_FILES {
-            return Err(SettingsError::TooMany);
-        }
-        settings.files.sort_by_key(|target| target.magic);
-        for (number, target) in settings.files.iter().enumerate() {
-            // By the name without the extension: two reasons must not have one file either.
-            if settings.files[..number].iter().any(|other| other.name == target.name) {
-                let name = target.file.as_str().to_owned();
-                return Err(SettingsError::File(name, "another magic has this name"));
-            }
-        }
         Ok(settings)
     }
 
@@ -206,39 +171,12 @@ impl Owner {
 }
 
 impl Target {
-    fn new(magic: Magic, file: &str) -> Option<Self> {
-        let (name, extension) = file.rsplit_once('.').unwrap_or((file, ""));
-        // "initdata" is what people call the measured document's disk; and the staging file needs
-        // room for more.
-        if name == "initdata" || file.len() > MAX_NAME_BYTES {
-            return None;
-        }
-        // Hidden names are the staging files', "error" and "refused" those of the reasons.
-        if name.is_empty() || file.starts_with('.') || ["error", "refused"].contains(&extension) {
-            return None;
-        }
+    fn of((magic, name, extension): (Magic, &str, &str)) -> Option<Self> {
         Some(Self {
             magic,
             name: name.to_owned(),
-            file: FileName::new(file).ok()?,
+            file: FileName::new(&format!("{name}.{extension}")).ok()?,
             error_file: FileName::new(&format!("{name}.error")).ok()?,
-        })
-    }
-
-    fn parse(magic: &str, file: &str) -> Result<Self, SettingsError> {
-        let bytes = <[u8; 8]>::try_from(magic.as_bytes()).ok();
-        let magic = bytes
-            .and_then(|bytes| Magic::new(bytes).ok())
-            .ok_or_else(|| SettingsError::Magic(shown(magic).to_string()))?;
-        if magic == Magic::INITDATA {
-            return Err(SettingsError::Initdata);
-        }
-        Self::new(magic, file).ok_or_else(|| {
-            SettingsError::File(
-                shown(file).to_string(),
-                "expected a plain file name of at most 200 bytes, not hidden, not called initdata, \
-                not ending in .error or .refused",
-            )
         })
     }
 }
@@ -248,23 +186,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_adds_to_the_default_or_changes_it() {
-        let names = |text: &str| {
-            let settings = Settings::parse(text.as_bytes()).unwrap();
-            let name = |target: &Target| format!("{}={}", target.magic, target.file.as_str());
-            settings.files.iter().map(name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(""), ["imgpullr=imagepuller.toml"]);
-        assert_eq!(names("owner = \"7:8\""), ["imgpullr=imagepuller.toml"]);
-        assert_eq!(
-            names("[files]\ntimesync = \"ntp.conf\"\n\"a.b.c.d.\" = \"plain\""),
-            ["a.b.c.d.=plain", "imgpullr=imagepuller.toml", "timesync=ntp.conf"]
-        );
-        assert_eq!(names("files.imgpullr = \"x.toml\""), ["imgpullr=x.toml"]);
+    fn the_table_has_one_row() {
+        let settings = Settings::default();
+        let [target] = &settings.files[..] else { panic!("{settings:?}") };
+        assert_eq!(target.magic, Magic::IMAGEPULLER);
+        assert_eq!(target.file.as_str(), "imagepuller.toml");
         assert_eq!(Settings::parse(b"").unwrap(), Settings::default());
         let owner = Settings::parse(b"owner = \"7:8\"").unwrap().owner;
         assert_eq!(owner, Some(Owner { user: 7, group: 8 }));
-        let settings = Settings::default();
         let target = settings.target("imagepuller").unwrap();
         assert_eq!(target.error_file.as_str(), "imagepuller.error");
         assert!(settings.target("imagepuller.toml").is_none());
@@ -283,28 +212,11 @@ mod tests {
             ("default_policy = \"/x\"", "unknown field"),
             ("accepted-disk = \"move\"", "unknown variant"),
             ("[file]\n", "unknown field"),
-            ("[files]\nshort = \"x\"", "eight visible"),
-            ("[files]\ntoolong99 = \"x\"", "eight visible"),
-            ("[files]\n\"has spac\" = \"x\"", "eight visible"),
-            ("[files]\ninitdata = \"x\"", "measured"),
-            ("[files]\ntimesync = 1", "plain file name"),
-            ("[files]\ntimesync = \"\"", "plain file name"),
-            ("[files]\ntimesync = \"../x\"", "plain file name"),
-            ("[files]\ntimesync = \"..\"", "plain file name"),
-            ("[files]\ntimesync = \".hidden\"", "plain file name"),
-            ("[files]\ntimesync = \"x.error\"", "plain file name"),
-            ("[files]\ntimesync = \"initdata.refused\"", "plain file name"),
-            ("[files]\ntimesync = \"imagepuller.conf\"", "another magic"),
-            ("[files]\ntimesync = \"x\\ny\"", "plain file name"),
-            ("[files]\ntimesync = \"initdata.toml\"", "plain file name"),
+            ("[files]\ntimesync = \"x\"", "unknown field `files`"),
         ] {
             let error = Settings::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
-        let many: String =
-            (0..MAX_FILES).map(|number| format!("magic{number:03} = \"f{number}\"\n")).collect();
-        let error = Settings::parse(format!("[files]\n{many}").as_bytes()).unwrap_err();
-        assert!(matches!(error, SettingsError::TooMany));
     }
 
     #[test]

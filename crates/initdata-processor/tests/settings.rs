@@ -1,4 +1,4 @@
-//! Further magics, another owner, and Kata's layout: what the guest image's author decides.
+//! Another owner, and Kata's layout: what the guest image's author decides.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use crate::machine;
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use config_image::{MAX_DOCUMENT_BYTES, Magic};
+use config_image::MAX_DOCUMENT_BYTES;
 use initdata_processor::measured::Layout;
-use initdata_processor::{Configuration, Error, Strict};
+use initdata_processor::{Configuration, Error};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, image, initdata,
-    program, puller,
+    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, initdata, program,
+    puller,
 };
 
 fn with_settings(text: &str) -> Machine {
@@ -21,34 +21,6 @@ fn with_settings(text: &str) -> Machine {
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
     machine
-}
-
-#[test]
-fn further_magics_become_further_files_and_one_bad_disk_harms_no_other() {
-    let magic = |magic: &[u8; 8]| Magic::new(*magic).unwrap();
-    let mut machine =
-        with_settings("[files]\ntimesync = \"ntp.conf\"\nproxyset = \"proxy.toml\"\n")
-            .disk("vda", &image(magic(b"timesync"), "server ntp.corp"))
-            .disk("vdb", &configuration(CONFIGURATION))
-            .disk("vdc", &image(magic(b"proxyset"), "one"))
-            .disk("vdd", &image(magic(b"proxyset"), "two"))
-            .disk("vde", &image(magic(b"whatever"), "not in the table"));
-    let outcome = machine.run(Platform::none());
-    let results: Vec<_> = outcome
-        .configurations
-        .iter()
-        .map(|configured| (configured.name.as_str(), configured.result.is_ok()))
-        .collect();
-    assert_eq!(results, [("imagepuller", true), ("proxy", false), ("ntp", true)]);
-    let files = machine.insecure().unwrap();
-    assert_eq!(files.len(), 3, "{files:?}");
-    assert_eq!(files["ntp.conf"], "server ntp.corp");
-    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
-    assert!(files["proxy.error"].contains("vdc, vdd carry the same magic"));
-    assert!(machine.log.contains(
-        "vde: passed over: offset 0: expected a magic of this program, found \"whatever\""
-    ));
-    assert_eq!(outcome.exit_code(Strict::All), 65);
 }
 
 /// An agent that is told to read the policy, and finds no file, ends and takes the guest with it.
@@ -103,7 +75,7 @@ fn where_initdata_brings_no_policy_the_images_own_is_placed_or_one_that_denies()
 
 #[test]
 fn a_mistake_in_the_settings_closes_the_guest() {
-    let mut machine = with_settings("[files]\ninitdata = \"x\"\n")
+    let mut machine = with_settings("[files]\ntimesync = \"x\"\n")
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
@@ -198,22 +170,6 @@ fn no_such_layout_unless_asked_for() {
     assert_eq!(*puller(&outcome).as_ref().unwrap(), Configuration::Absent);
     let place = machine.path().join("run/confidential-containers/initdata");
     assert_eq!(machine::files(&place).unwrap().len(), 0);
-}
-
-/// The host calls a further disk by its magic, unless told otherwise: such a disk without the magic
-/// was taken for none.
-#[test]
-fn a_further_disk_by_its_serial_that_is_none_by_its_content_is_an_error() {
-    for serial in ["ntp", "timesync"] {
-        let machine = with_settings("[files]\ntimesync = \"ntp.conf\"\n")
-            .disk("vda", &[0; 512])
-            .attribute("vda", "serial", serial);
-        let output = program(&machine, &["--strict-exit"]);
-        assert_eq!(output.status.code(), Some(65), "{serial}");
-        let error = &machine.insecure().unwrap()["ntp.error"];
-        let words = format!("vda, whose serial is \"{serial}\": offset 0: expected a magic");
-        assert!(error.contains(&words), "{error}");
-    }
 }
 
 /// Nothing became read-only after a refusal in such an image, so an agent with initdata processing

@@ -4,14 +4,12 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use config_image::Magic;
 use credential_sources::Finding;
 use linux_sys::loop_device::LoopDevice;
 use linux_sys::memfd;
 
 use crate::digest;
 use crate::disk::NAME;
-use crate::further_disk::{FurtherDisk, FurtherMagic};
 use crate::sandbox_document::SandboxDocument;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
@@ -42,7 +40,7 @@ pub struct Attached {
     pub size: u64,
     /// The image's SHA-256 in hexadecimal.
     pub sha256: String,
-    /// The document that the sandbox got, or the file of a further disk.
+    /// The document that the sandbox got.
     pub document: PathBuf,
     /// What credential providers did not contribute to it, and why.
     pub warnings: Vec<Finding>,
@@ -113,7 +111,7 @@ pub fn attach(
         drop(record::put(&settings.run_root, request.sandbox, &record)?);
     }
     Ok(Some(Attached {
-        carrier: carry(settings, request.sandbox, Magic::IMAGEPULLER, &image)?,
+        carrier: carry(settings, request.sandbox, &image)?,
         serial: NAME.to_owned(),
         size: image.len() as u64,
         sha256: digest::sha256(&image),
@@ -122,39 +120,10 @@ pub fn attach(
     }))
 }
 
-/// Packs and attaches the further disk of `magic` in the settings.
-///
-/// # Errors
-///
-/// Every [`SandboxError`] of the disk, the packing and the transport.
-pub fn attach_further(
-    settings: &Settings,
-    sandbox: &SandboxId,
-    magic: FurtherMagic,
-    disk: &FurtherDisk,
-) -> Result<Attached, SandboxError> {
-    let image = disk.pack(magic, settings)?;
-    Ok(Attached {
-        carrier: carry(settings, sandbox, magic.get(), &image)?,
-        serial: disk.serial.clone(),
-        size: image.len() as u64,
-        sha256: digest::sha256(&image),
-        document: disk.source.clone(),
-        warnings: Vec::new(),
-    })
-}
-
-fn carry(
-    settings: &Settings,
-    sandbox: &SandboxId,
-    magic: Magic,
-    image: &[u8],
-) -> Result<Carrier, SandboxError> {
+fn carry(settings: &Settings, sandbox: &SandboxId, image: &[u8]) -> Result<Carrier, SandboxError> {
     Ok(match settings.transport {
         Transport::Memory => Carrier::Memory(in_memory(image)?),
-        Transport::File => {
-            Carrier::File(shared_image::put(&settings.run_root, sandbox, magic, image)?)
-        }
+        Transport::File => Carrier::File(shared_image::put(&settings.run_root, sandbox, image)?),
         Transport::Loop => {
             let backing = in_memory(image)?;
             Carrier::Loop(LoopDevice::attach_read_only(&backing).map_err(SandboxError::LoopDevice)?)

@@ -37,7 +37,6 @@ pub use self::error::{CommandError, UsageError};
 
 use self::json::print as print_json;
 use crate::exit;
-use crate::further_disk::FurtherMagic;
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev";
@@ -104,7 +103,7 @@ enum Command {
     Man(pages::Pages),
 }
 
-/// Packs a valid document into a disk image; or, with --magic, any file.
+/// Packs a valid document into a disk image.
 ///
 /// The image holds the credentials of the document, so it gets mode 0600. It appears under its name
 /// all at once, and replaces a regular file only, never the document itself. The same document
@@ -115,7 +114,6 @@ enum Command {
     after_help = "\
 Examples:
   kata-configdev pack --config imagepuller.toml --output imagepuller.img
-  kata-configdev pack --magic timesync ntp.conf --output ntp.img
 
 The image attached by hand:
   qemu-system-x86_64 ... \\
@@ -124,14 +122,8 @@ The image attached by hand:
 )]
 struct Pack {
     /// The document.
-    #[arg(long, value_name = "FILE", required_unless_present = "magic", conflicts_with = "magic")]
-    config: Option<PathBuf>,
-    /// The magic of another disk than the document's: eight visible ASCII characters.
-    #[arg(long, value_name = "MAGIC", requires = "file")]
-    magic: Option<FurtherMagic>,
-    /// What the disk with that magic holds, at most 4 MiB.
-    #[arg(requires = "magic")]
-    file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
     /// The image to write.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
@@ -184,10 +176,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match cli.command {
         Command::New(arguments) => new::run(&arguments, &mut stdout),
         Command::Check(arguments) => check::run(&arguments, &mut stdout),
-        Command::Pack(Pack { config, magic, file, output, json }) => {
-            // The command line lets one of the two through.
-            let source = config.or(file).unwrap_or_default();
-            pack::run(&source, magic, &output, json, &mut stdout)
+        Command::Pack(Pack { config, output, json }) => {
+            pack::run(&config, &output, json, &mut stdout)
         }
         Command::Inspect(Inspect { file, json }) => inspect::run(&file, json, &mut stdout),
         Command::Import(arguments) => import::run(&arguments, &mut stdout),

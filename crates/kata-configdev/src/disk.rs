@@ -23,9 +23,6 @@ const _: () = assert!(NAME.len() <= 20);
 /// with `kata-block:`, which [`NAME`] does not.
 const FD_SET: u32 = 1_000_000;
 
-/// The id of the first fd set of a further disk.
-const FURTHER_FD_SETS: u32 = 1_000_100;
-
 /// The virtio-blk device that a machine type can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
@@ -70,17 +67,17 @@ impl Device {
         Some(Self { driver, bus })
     }
 
-    /// The value of `-device` for the block node `name`, with that id and serial.
+    /// The value of `-device`.
     ///
     /// The properties are those of Kata's own virtio-blk disks. Neither `iommu_platform` nor
     /// `disable-legacy` is given: with `confidential-guest-support` QEMU (6.0
     /// and later) itself turns both on for every virtio device, and without it the guest may use
     /// the disk as it uses Kata's own. One queue: the guest reads a few sectors once, and QEMU
     /// would otherwise make one for each virtual CPU.
-    fn properties(self, name: &str) -> String {
+    fn properties(self) -> String {
         let bus = self.bus.map(|bus| format!(",bus={bus}")).unwrap_or_default();
         format!(
-            "{},id={name},drive={name},serial={name},config-wce=off,num-queues=1{bus}",
+            "{},id={NAME},drive={NAME},serial={NAME},config-wce=off,num-queues=1{bus}",
             self.driver
         )
     }
@@ -91,8 +88,6 @@ impl Device {
 pub struct Disk {
     source: Source,
     device: Device,
-    name: String,
-    set: u32,
     hold: Option<Hold>,
 }
 
@@ -121,7 +116,7 @@ impl Disk {
     }
 
     fn new(source: Source, device: Device) -> Self {
-        Self { source, device, name: NAME.to_owned(), set: FD_SET, hold: None }
+        Self { source, device, hold: None }
     }
 
     /// The same, with the lock that tells that its hypervisor lives.
@@ -130,37 +125,30 @@ impl Disk {
         Self { hold, ..self }
     }
 
-    /// The same as the `number`th further disk, counted from 0, with the serial `name`.
-    #[must_use]
-    pub fn further(self, number: u32, name: &str) -> Self {
-        Self { name: name.to_owned(), set: FURTHER_FD_SETS + number, ..self }
-    }
-
     /// The arguments that attach the disk; they belong behind all others.
     ///
     /// Kata's devices have no fixed slots, so a device before them would move their PCI addresses.
     #[must_use]
     pub fn arguments(&self) -> Vec<OsString> {
-        let Self { name, set, .. } = self;
         let mut arguments = Vec::with_capacity(6);
         let file = match &self.source {
             Source::Memory(image) => {
                 let descriptor = image.as_raw_fd();
                 arguments.push("-add-fd".into());
-                arguments.push(format!("fd={descriptor},set={set},opaque={name}").into());
-                format!("/dev/fdset/{set}").into_bytes()
+                arguments.push(format!("fd={descriptor},set={FD_SET},opaque={NAME}").into());
+                format!("/dev/fdset/{FD_SET}").into_bytes()
             }
             Source::File(path) => escaped(path),
         };
         let mut node =
-            format!("driver=raw,node-name={name},read-only=on,file.driver=file,file.filename=")
+            format!("driver=raw,node-name={NAME},read-only=on,file.driver=file,file.filename=")
                 .into_bytes();
         node.extend(file);
         node.extend(b",file.read-only=on");
         arguments.push("-blockdev".into());
         arguments.push(OsString::from_vec(node));
         arguments.push("-device".into());
-        arguments.push(self.device.properties(name).into());
+        arguments.push(self.device.properties().into());
         arguments
     }
 

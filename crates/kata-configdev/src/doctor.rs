@@ -10,7 +10,7 @@
 //!
 //! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.
 //! - [`wrapper`], [`settings`], [`qemu`], [`document`], [`namespaces`], [`annotation_documents`],
-//!   [`disks`]: in the order in which a sandbox needs them.
+//!   in the order in which a sandbox needs them.
 //! - [`engine`]: what containerd and CRI-O tell the handlers. [`annotations`]: whether a pod's
 //!   reach Kata. [`guest_pull`]: whether anybody reads the disk. [`timeouts`]: whether Kata waits
 //!   for a pull.
@@ -21,7 +21,6 @@
 
 pub mod annotation_documents;
 pub mod annotations;
-pub mod disks;
 pub mod docker_config;
 pub mod document;
 pub mod engine;
@@ -83,7 +82,6 @@ pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>
         qemu::check(node, set, findings);
         document::check(node, set, findings);
         annotation_documents::check(node, set, findings);
-        disks::check(node, set, findings);
         namespaces::check_engine(&engine, set, findings);
         annotations::check(&engine, set, findings);
         guest_pull::check(&engine, set, findings);

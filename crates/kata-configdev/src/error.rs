@@ -7,7 +7,6 @@ use puller_config::Problems;
 
 use crate::choice::ChoiceError;
 use crate::exit;
-use crate::further_disk::FurtherDiskError;
 use crate::host_file::{MORE_FILES, is_out_of_files};
 use crate::sandbox_id::InvalidSandboxId;
 use crate::sandbox_spec::SpecError;
@@ -57,9 +56,6 @@ pub enum SandboxError {
     /// The machine type, `None` where the command line has none, is not known to take the disk.
     #[error("attach the configuration disk: {}", unknown_machine(.0.as_deref()))]
     Machine(Option<String>),
-    /// A further disk cannot be filled.
-    #[error(transparent)]
-    FurtherDisk(#[from] FurtherDiskError),
     /// The document does not fit into an image.
     #[error(transparent)]
     Pack(#[from] config_image::EncodeError),
@@ -105,7 +101,6 @@ impl SandboxError {
             | Self::Choice(_)
             | Self::Document { .. }
             | Self::Machine(_)
-            | Self::FurtherDisk(_)
             | Self::Pack(_)
             | Self::WrapperTransport(_)
             | Self::ServerNeeded => exit::DATA,
@@ -126,7 +121,6 @@ impl SandboxError {
             Self::Choice(error) if error.is_of_pod() => "pod",
             Self::Choice(_) | Self::Document { .. } | Self::Pack(_) => "document",
             Self::Machine(_) | Self::SandboxId(_) => "machine",
-            Self::FurtherDisk(_) => "disk",
             Self::SharedImage(_) | Self::Memory(_) | Self::LoopDevice(_) => "node",
         }
     }
@@ -161,7 +155,6 @@ impl SandboxError {
             Self::Machine(_) => {
                 "use a machine type of q35, pc, virt, pseries, microvm or s390-ccw-virtio"
             }
-            Self::FurtherDisk(error) => error.remedy(),
             Self::Pack(_) => "remove entries and certificates that no pod needs from the document",
             Self::SandboxId(_) => "start the sandbox with an id of that form",
             Self::SharedImage(error) => error.remedy(),

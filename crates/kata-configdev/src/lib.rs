@@ -21,7 +21,6 @@
 //!   gets. [`host_file`]: how a file is opened.
 //! - [`providers`]: what the kubelet's credential providers add to it; `orphans`: what they leave
 //!   running. [`sandbox_document`]: the result, packed. [`disk`]: QEMU's arguments for it.
-//!   [`further_disk`]: disks with other magics.
 //!   [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start. [`obstacle`]: whether any could.
 //!
@@ -50,7 +49,6 @@ pub mod doctor;
 pub mod document_pattern;
 mod error;
 pub mod exit;
-pub mod further_disk;
 pub mod host_file;
 pub mod image_file;
 pub mod invocation;

@@ -11,7 +11,7 @@ use crate::choice::{self, ChoiceError};
 use crate::namespace_path::NamespacePaths;
 use crate::sandbox_document::SandboxDocument;
 use crate::settings::Settings;
-use crate::{SandboxError, further_disk, wrapper};
+use crate::{SandboxError, wrapper};
 
 /// Why the wrapper would refuse sandboxes with these `settings`, in the order in which it would
 /// notice: every sandbox, or, for a directory of the allow-list, those whose pods name a document.
@@ -28,13 +28,6 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
     }
     // Without the plugins, which fail no sandbox.
     found.extend(documents(settings));
-    found.extend(settings.disks.iter().filter_map(|(magic, disk)| {
-        let content = disk.read(*magic);
-        let packed = content
-            .map_err(SandboxError::from)
-            .and_then(|content| Ok(further_disk::pack(*magic, &disk.source, &content)?));
-        packed.err()
-    }));
     let paths = NamespacePaths::of(settings);
     found.extend(paths.allowed.iter().filter_map(|allowed| {
         let source = Root::open(allowed.directory()).err()?;

@@ -2,7 +2,6 @@
 
 mod at_line;
 mod credential_providers;
-mod disks;
 mod effective;
 mod error;
 mod fallback;
@@ -14,7 +13,6 @@ mod rules;
 mod salvage;
 mod text;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +29,6 @@ pub use rules::RULES;
 use puller_config::NodeError;
 
 use crate::capacity::Capacity;
-use crate::further_disk::{FurtherDisk, FurtherMagic};
 use crate::namespace::Engine;
 use crate::namespace_path::NamespacePaths;
 use crate::refusal::Refuse;
@@ -91,8 +88,6 @@ pub struct Settings {
     /// The guests of this node pull their images themselves, so that somebody reads a refusal that
     /// stands on a disk.
     pub guest_pull: bool,
-    /// Further disks, by magic.
-    pub disks: BTreeMap<FurtherMagic, FurtherDisk>,
 }
 
 impl Default for Settings {
@@ -112,7 +107,6 @@ impl Default for Settings {
             credential_providers: CredentialProviders::default(),
             refuse: Refuse::default(),
             guest_pull: false,
-            disks: BTreeMap::new(),
         }
     }
 }

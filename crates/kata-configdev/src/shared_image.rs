@@ -13,8 +13,6 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use config_image::Magic;
-use foreign_text::hex;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
 use rustix::io::Errno;
 
@@ -30,9 +28,6 @@ const PARENTS: [&str; 3] = ["kata-containers", "shared", "initdata"];
 
 /// The name of the configuration's image in its sandbox's directory.
 pub const FILE_NAME: &str = "imagepuller.img";
-
-/// How the names of further disks' images begin and end.
-const FURTHER: [&str; 2] = ["disk-", ".img"];
 
 /// The most sandboxes that a sweep looks at, far more than a node can run. Free to change.
 const MAX_SANDBOXES: usize = 100_000;
@@ -56,23 +51,10 @@ impl SharedImageError {
     }
 }
 
-/// Where the image of a sandbox is that begins with `magic`.
+/// Where the image of a sandbox is.
 #[must_use]
-pub fn path(run_root: &Path, sandbox: &SandboxId, magic: Magic) -> PathBuf {
-    directory(run_root, sandbox).join(file_name(magic))
-}
-
-/// In hexadecimal, because a magic may hold a slash.
-fn file_name(magic: Magic) -> String {
-    match magic {
-        Magic::IMAGEPULLER => FILE_NAME.into(),
-        _ => FURTHER.join(&hex::encode(&magic.bytes())),
-    }
-}
-
-/// Whether a file of this name is a further disk's image.
-fn is_further(name: &str) -> bool {
-    name.starts_with(FURTHER[0]) && name.ends_with(FURTHER[1])
+pub fn path(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
+    directory(run_root, sandbox).join(FILE_NAME)
 }
 
 pub(crate) fn directory(run_root: &Path, sandbox: &SandboxId) -> PathBuf {
@@ -96,18 +78,16 @@ pub(crate) fn parent(run_root: &Path) -> PathBuf {
 pub fn put(
     run_root: &Path,
     sandbox: &SandboxId,
-    magic: Magic,
     image: &[u8],
 ) -> Result<PathBuf, SharedImageError> {
     let directory = make_sandbox(run_root, sandbox)?;
-    let path = path(run_root, sandbox, magic);
-    let name = file_name(magic);
-    image_file::replace(&directory, name.as_ref(), image, Keep::UntilReboot)
+    let path = path(run_root, sandbox);
+    image_file::replace(&directory, FILE_NAME.as_ref(), image, Keep::UntilReboot)
         .map_err(|fault| failed(&path, fault))?;
     Ok(path)
 }
 
-/// Removes the images of a sandbox and its record, what a killed process left, and the directory if
+/// Removes the image of a sandbox and its record, what a killed process left, and the directory if
 /// it is empty then. Says whether there was any of the first two.
 ///
 /// # Errors
@@ -117,30 +97,8 @@ pub fn remove(run_root: &Path, sandbox: &SandboxId) -> Result<bool, SharedImageE
     remove_files(run_root, sandbox, &[FILE_NAME, record::NAME])
 }
 
-/// Removes the one image of a sandbox that begins with `magic`, the record if it is the document's,
-/// and the directory if it is empty then.
-///
-/// # Errors
-///
-/// [`SharedImageError`].
-pub fn remove_one(
-    run_root: &Path,
-    sandbox: &SandboxId,
-    magic: Magic,
-) -> Result<(), SharedImageError> {
-    let Some((directory, parents)) = open_sandbox(run_root, sandbox)? else {
-        return Ok(());
-    };
-    let with_it = (magic == Magic::IMAGEPULLER).then(|| record::NAME.to_owned());
-    std::iter::once(file_name(magic))
-        .chain(with_it)
-        .try_for_each(|name| unlink(&directory, name).map(drop))
-        .and_then(|()| remove_if_empty(&parents, sandbox))
-        .map_err(|errno| failed(&path(run_root, sandbox, magic), errno))
-}
-
-/// Removes the files `names` of a sandbox, further disks' images, what a killed process left, and
-/// the directory if it is empty then. Says whether one of them was there.
+/// Removes the files `names` of a sandbox, what a killed process left, and the directory if it is
+/// empty then. Says whether one of them was there.
 fn remove_files(
     run_root: &Path,
     sandbox: &SandboxId,
@@ -155,7 +113,7 @@ fn remove_files(
     names.sort_by_key(|name| name == record::NAME);
     let (mut removed, mut fault) = (false, None);
     for name in names.iter().map(String::as_str) {
-        let is_file = files.contains(&name) || is_further(name);
+        let is_file = files.contains(&name);
         if is_file || name.starts_with(TEMPORARY_PREFIX) {
             // What cannot be removed does not keep the rest.
             match unlink(&directory, name) {

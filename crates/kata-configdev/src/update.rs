@@ -150,7 +150,7 @@ pub fn holds_no_more(run_root: &Path, sandbox: &SandboxId, document: &Document) 
 
 /// What the disk of a sandbox says that lets it pull; `None` as a whole where that cannot be seen.
 fn held(run_root: &Path, sandbox: &SandboxId) -> Option<Option<Document>> {
-    let file = InPlace::open(run_root, sandbox, Magic::IMAGEPULLER).ok()??;
+    let file = InPlace::open(run_root, sandbox).ok()??;
     let image = file.read().ok()?;
     let found = config_image::decode(image.as_slice(), Magic::IMAGEPULLER).ok();
     let parsed = found.and_then(|found| Document::parse(&found.document).ok());
@@ -158,9 +158,8 @@ fn held(run_root: &Path, sandbox: &SandboxId) -> Option<Option<Document>> {
     Some(document.filter(|document| document.node_error.is_none()))
 }
 
-/// Puts `image`, which [`config_image::encode`] made with `magic` of a valid document or of a
-/// further disk's file, in the place of the image with that magic that the sandbox has, and zeroes
-/// what is left of the old one.
+/// Puts `image`, which [`config_image::encode`] made of a valid document, in the place of the image
+/// that the sandbox has, and zeroes what is left of the old one.
 ///
 /// A guest that reads meanwhile gets the old document, the new one, or one that it refuses and has
 /// to read again. It is not told: it finds out when it reads the disk around its page cache.
@@ -171,11 +170,10 @@ fn held(run_root: &Path, sandbox: &SandboxId) -> Option<Option<Document>> {
 pub fn update(
     run_root: &Path,
     sandbox: &SandboxId,
-    magic: Magic,
     image: Zeroizing<Vec<u8>>,
 ) -> Result<Updated, UpdateError> {
-    let file = InPlace::open(run_root, sandbox, magic)?.ok_or_else(|| UpdateError::Nothing {
-        path: shared_image::path(run_root, sandbox, magic),
+    let file = InPlace::open(run_root, sandbox)?.ok_or_else(|| UpdateError::Nothing {
+        path: shared_image::path(run_root, sandbox),
         transport: None,
     })?;
     let (used, size) = (image.len(), file.capacity());

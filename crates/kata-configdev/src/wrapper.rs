@@ -9,7 +9,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use config_image::Magic;
 use foreign_text::one_line;
 
 use crate::disk::{Device, Disk};
@@ -97,7 +96,7 @@ fn become_qemu(
         let qemu = salvaged.settings.qemu.of_machine(invocation.machine.as_deref());
         refuse_self(qemu)?;
         tell_off(&salvaged, qemu, invocation);
-        return execute(qemu, arguments, std::iter::empty());
+        return execute(qemu, arguments, None);
     }
     // Faulty settings are refused in the way that they still name.
     *settings = salvaged.settings;
@@ -114,24 +113,19 @@ fn become_qemu(
         let _ = writeln!(std::io::stderr(), "{}", one_line(&line));
     };
     let bundle = Path::new(".");
-    let made = read.and_then(|()| {
-        let disk = disk(settings, invocation, bundle, &mut warn)?;
-        let further = further_disks(settings, invocation, bundle, disk.is_some())?;
-        Ok((disk, further))
-    });
-    let (disk, further) = match made {
-        // A copy has the disks of its original, and nobody pulls in a template.
+    let made = read.and_then(|()| disk(settings, invocation, bundle, &mut warn));
+    let disk = match made {
+        // A copy has the disk of its original, and nobody pulls in a template.
         Err(error)
             if settings.refuse.is_by_disk(invocation, settings.guest_pull)
                 && Purpose::of(invocation, bundle) == Purpose::Sandbox =>
         {
             discard(settings, invocation);
-            (Some(disk_instead(error, settings, invocation)?), Vec::new())
+            Some(disk_instead(error, settings, invocation)?)
         }
         made => made.inspect_err(|_| discard(settings, invocation))?,
     };
-    let disks = disk.iter().chain(&further);
-    let Err(error) = execute(qemu, arguments, disks);
+    let Err(error) = execute(qemu, arguments, disk.as_ref());
     discard(settings, invocation);
     Err(error)
 }
@@ -163,14 +157,14 @@ fn disk_instead(
     Ok(disk)
 }
 
-fn execute<'a>(
+fn execute(
     qemu: &Path,
     arguments: &[OsString],
-    disks: impl Iterator<Item = &'a Disk>,
+    disk: Option<&Disk>,
 ) -> Result<Infallible, SandboxError> {
     let mut command = Command::new(qemu);
     command.args(arguments);
-    for disk in disks {
+    if let Some(disk) = disk {
         disk.keep_across_exec()?;
         command.args(disk.arguments());
     }
@@ -228,7 +222,7 @@ pub fn disk(
         // Without a lock on the record that has the name, the sandbox would seem to have ended.
         drop(before.take());
         let image = provided.pack(settings)?;
-        let disk = carry(settings, sandbox, Magic::IMAGEPULLER, &image, device)?.held_by(hold);
+        let disk = carry(settings, sandbox, &image, device)?.held_by(hold);
         // Who replaces the document and then updates the sandboxes has not seen this one yet, if
         // that was between the reading and the image. From here on it sees it.
         let again = match settings.transport {
@@ -264,41 +258,10 @@ fn hold(
     Ok(Some(record::put(&settings.run_root, &sandbox, &record())?))
 }
 
-/// The further disks of the settings, for the sandbox that `invocation` starts: of every pod, since
-/// they are the node's. What templates, copies and caches get, [`document`] decides.
-fn further_disks(
-    settings: &Settings,
-    invocation: &Invocation,
-    bundle: &Path,
-    is_held: bool,
-) -> Result<Vec<Disk>, SandboxError> {
-    let Some(sandbox) = invocation.sandbox.as_deref() else {
-        return Ok(Vec::new());
-    };
-    if settings.disks.is_empty() || Purpose::of(invocation, bundle) != Purpose::Sandbox {
-        return Ok(Vec::new());
-    }
-    let device = device(invocation)?;
-    let nothing = || Record { held: true, ..Record::default() };
-    let mut held = match is_held {
-        true => None,
-        false => hold(settings, sandbox, nothing)?,
-    };
-    let disks = (0..).zip(&settings.disks);
-    disks
-        .map(|(number, (magic, disk))| {
-            let image = disk.pack(*magic, settings)?;
-            let carried = carry(settings, sandbox, magic.get(), &image, device)?;
-            Ok(carried.held_by(held.take()).further(number, &disk.serial))
-        })
-        .collect()
-}
-
 /// The disk over an image, by the transport of the settings.
 fn carry(
     settings: &Settings,
     sandbox: &str,
-    magic: Magic,
     image: &[u8],
     device: Device,
 ) -> Result<Disk, SandboxError> {
@@ -306,7 +269,7 @@ fn carry(
         Transport::Memory => Disk::in_memory(image, device),
         Transport::File => {
             let sandbox = SandboxId::parse(sandbox)?;
-            let path = shared_image::put(&settings.run_root, &sandbox, magic, image)?;
+            let path = shared_image::put(&settings.run_root, &sandbox, image)?;
             Ok(Disk::of_file(path, device))
         }
         Transport::Loop | Transport::VhostUser => {
@@ -322,15 +285,12 @@ fn document(
     bundle: &Path,
     warn: &mut dyn FnMut(&dyn Display),
 ) -> Result<Option<SandboxDocument>, SandboxError> {
-    let has_disks = !settings.disks.is_empty();
-    let offers = ChosenBy::of(settings, &Pod::default()).is_some()
-        || !settings.annotation_allow.is_empty()
-        || has_disks;
+    let offers =
+        ChosenBy::of(settings, &Pod::default()).is_some() || !settings.annotation_allow.is_empty();
     match Purpose::of(invocation, bundle) {
         Purpose::Sandbox => SandboxDocument::choose(settings, &pod(settings, bundle)?),
         Purpose::Copy => match ChosenBy::of(settings, &sandbox_spec::pod(bundle)?) {
             Some(by) => Err(SandboxError::Copy(by.to_string())),
-            None if has_disks => Err(SandboxError::Copy("the settings have [disks]".into())),
             None => Ok(None),
         },
         Purpose::Cache if offers => Err(SandboxError::Cache),

@@ -126,10 +126,6 @@ fn privileged_what_is_denied_to_the_caller_is_no_fault() {
     node.set_mode(node::CONTAINERD, 0o600);
     node.put_program();
     let program = node.path("kata-configdev");
-    node.append(
-        node::SETTINGS,
-        "[disks.timesync]\nsource = \"/etc/kata-configdev/imagepuller.toml\"\n",
-    );
     let run = std::process::Command::new(&program)
         .args(["doctor", "--host-root", &node.root()])
         .uid(65534)

@@ -8,7 +8,6 @@ mod command;
 mod credential_provider;
 mod doctor;
 mod explain_sandbox;
-mod further_disks;
 mod import_by_namespace;
 mod import_containerd;
 mod import_decryption_secret;

@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn settings_keep_what_starts_qemu() {
         let text = "# comment\nqemu = \"/q\" # why\ndocument = \"/d\"\n\
-            missing-document = \"x\"\n[disks.timesync]\nsource = \"/s\"\n\
+            missing-document = \"x\"\n\
             [credential-providers]\nconfig = \"/c\"\n";
         let kept = without_document(text.as_bytes()).unwrap();
         assert_eq!(kept, b"# comment\nqemu = \"/q\" # why\n");

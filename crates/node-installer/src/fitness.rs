@@ -98,8 +98,7 @@ impl Fitness {
         set: &Set,
         place: Option<&str>,
     ) {
-        let disks: Vec<&str> = set.disks.keys().map(String::as_str).collect();
-        let text = wrapper_settings::settings_text(options, name, set, true, &disks, &self.view);
+        let text = wrapper_settings::settings_text(options, name, set, true, &self.view);
         match read(node, options, set, &text) {
             Ok(meaning) => {
                 for path in meaning.qemu {

@@ -13,9 +13,6 @@ pub(crate) const PROGRAM: &str = "kata-configdev";
 /// The document's name.
 pub(crate) const DOCUMENT: &str = "imagepuller.toml";
 
-/// What the name of a further disk's file begins with.
-pub(crate) const DISK: &str = "disk-";
-
 /// The drop-in of a handler. Kata reads `config.d` by name, and the last `path` wins: this sorts
 /// behind everything that Kata's installer (10 to 50) and people number.
 pub(crate) const DROP_IN: &str = "zz-kata-configdev.toml";
@@ -27,7 +24,6 @@ pub(crate) enum Kind {
     Wrapper,
     Program,
     Document,
-    Disk,
     Settings,
     DropIn,
 }
@@ -39,7 +35,6 @@ impl Kind {
             Self::Wrapper => "wrapper",
             Self::Program => "program",
             Self::Document => "document",
-            Self::Disk => "disk",
             Self::Settings => "settings",
             Self::DropIn => "drop-in",
         }
@@ -47,7 +42,7 @@ impl Kind {
 
     /// Whether it may hold a secret.
     pub(crate) const fn is_secret(self) -> bool {
-        matches!(self, Self::Document | Self::Disk)
+        matches!(self, Self::Document)
     }
 
     /// Whether a drop-in that stays needs it, so that sandboxes start.
@@ -62,7 +57,6 @@ impl Kind {
             WRAPPER => Self::Wrapper,
             PROGRAM => Self::Program,
             DOCUMENT => Self::Document,
-            name if name.starts_with(DISK) => Self::Disk,
             _ => Self::Settings,
         }
     }

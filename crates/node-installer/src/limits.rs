@@ -19,9 +19,6 @@ pub const MAX_DECRYPTION_SECRETS: usize = 16;
 /// in memory.
 pub const MAX_DOCUMENTS: usize = 256;
 
-/// The most further disks of one set: as many as the wrapper takes.
-pub const MAX_DISKS: usize = 8;
-
 /// The largest wrapper; a static program has a few MiB. The installer never wrote a larger file.
 pub const MAX_WRAPPER_BYTES: usize = 64 << 20;
 

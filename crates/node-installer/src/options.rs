@@ -13,7 +13,7 @@ use foreign_text::position::line_of;
 use serde::Deserialize;
 
 use crate::engine::Engine;
-use crate::limits::{MAX_DISKS, MAX_HANDLERS, MAX_OPTIONS_BYTES, MAX_SETS};
+use crate::limits::{MAX_HANDLERS, MAX_OPTIONS_BYTES, MAX_SETS};
 use crate::plan::View;
 use crate::rules::Rules;
 use crate::source::{Source, is_name, is_secret_name};
@@ -38,7 +38,7 @@ pub struct Options {
     /// Whose the installation is; another owner's is left alone. `None` where only one ever is on
     /// the node.
     pub owner: Option<Owner>,
-    /// The directory on the node for documents and further disks, in memory (`/run`) so that no
+    /// The directory on the node for documents, in memory (`/run`) so that no
     /// password is on the node's disk; `None`: below the prefix.
     pub document_dir: Option<HostPath>,
     /// The wrapper in the container.
@@ -104,10 +104,6 @@ pub struct Set {
     /// document. Each is a directory that a secret is mounted at, or a file, and need not be there.
     #[serde(default)]
     pub decryption_keys: Vec<PathBuf>,
-    /// Further disks of the sandboxes: by magic, the key of the secret that holds the file. Where
-    /// the secret has no such key, there is no such disk.
-    #[serde(default)]
-    pub disks: BTreeMap<String, String>,
     /// Whether sandboxes are told that a secret has not come, instead of pulling without it; also
     /// whether the node is not ready until then.
     #[serde(default)]
@@ -285,11 +281,10 @@ impl Options {
                     ));
                 }
             }
-            let disks: Vec<&str> = set.disks.keys().map(String::as_str).collect();
             // A switch that turns the wrapper off works whatever the rest says.
             if set.enabled {
                 let view = View::default();
-                let text = wrapper_settings::settings_text(self, name, set, true, &disks, &view);
+                let text = wrapper_settings::settings_text(self, name, set, true, &view);
                 (self.rules.check_text)(&text)
                     .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
             }
@@ -355,12 +350,6 @@ impl Set {
     fn require_consistent(&self, name: &str) -> Result<(), String> {
         if !is_name(name) {
             return Err("the name is not of letters, digits, \"-\", \"_\" and \".\"".into());
-        }
-        if self.disks.len() > MAX_DISKS {
-            return Err(format!("disks: more than {MAX_DISKS}"));
-        }
-        if !self.disks.values().all(|key| is_name(key)) {
-            return Err("disks: not the key of a secret".into());
         }
         self.source().require_consistent()?;
         for group in self.groups() {

@@ -25,7 +25,7 @@ use crate::limits::MAX_WRAPPER_BYTES;
 use crate::manifest::Manifest;
 use crate::node::Node;
 use crate::plan::{self, Places, Programs, SecretFile};
-use crate::{Error, HostPath, Options, Set, Source, arrival, disk, document};
+use crate::{Error, HostPath, Options, Set, Source, arrival, document};
 
 /// What a pass did, and what it could not do.
 #[derive(Debug, Default)]
@@ -212,13 +212,8 @@ impl Pass {
         self.outcome.is_partial |= fitness.is_partial;
         let mut paths = self.install_documents(options, name, set);
         let document = set.has_own_document().then(|| self.own_document(options, name, set));
-        let (mut problems, mut warnings) = (Vec::new(), Vec::new());
-        let disks = disk::disks(name, set, &mut problems, &mut warnings);
-        self.outcome.is_incomplete |= !warnings.is_empty();
-        self.outcome.problems.extend(problems);
-        self.outcome.warnings.extend(warnings);
         let view = fitness.view;
-        let mut files = plan::files(options, name, set, programs, document, disks, &view);
+        let mut files = plan::files(options, name, set, programs, document, &view);
         self.order(options, name, set, fitness.is_refused, &mut files);
         let (mut has_settings, mut is_unserved) = (false, false);
         for file in &files {

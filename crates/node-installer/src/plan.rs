@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use foreign_text::hex;
 use zeroize::Zeroizing;
 
 use crate::engine::Engine;
 use crate::group::{GROUPS, Group};
 use crate::kata::DropInFate;
-use crate::kind::{DISK, DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER, handler_of};
+use crate::kind::{DOCUMENT, DROP_IN, Kind, PROGRAM, WRAPPER, handler_of};
 use crate::manifest::Entry;
 use crate::source::is_name;
 use crate::wrapper_settings::settings_text;
@@ -81,9 +80,6 @@ pub(crate) enum SecretFile {
     Unusable,
 }
 
-/// A further disk of a set: the magic, and the file.
-pub(crate) type Disk<'a> = (&'a str, SecretFile);
-
 /// The paths of all files of a set, in the order of [`files`].
 pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
     let mut paths = vec![
@@ -95,8 +91,6 @@ pub(crate) fn paths(options: &Options, name: &str, set: &Set) -> Vec<HostPath> {
     let used = set.groups().into_iter().filter(|group| group.is_used());
     // One file for each document, whose names nobody knows yet; what counts is the directory.
     paths.extend(used.map(|group| group_directory(options, name, &group).join("any")));
-    let magics = set.disks.keys();
-    paths.extend(magics.map(|magic| disk_path(options, name, magic)));
     paths.extend(set.handlers.iter().map(drop_in_path));
     paths
 }
@@ -108,7 +102,6 @@ pub(crate) fn files(
     set: &Set,
     programs: &Programs,
     document: Option<SecretFile>,
-    disks: Vec<Disk<'_>>,
     view: &View,
 ) -> Vec<PlannedFile> {
     let wanted = |kind, path, mode, content: Option<Zeroizing<Vec<u8>>>| PlannedFile {
@@ -132,12 +125,7 @@ pub(crate) fn files(
     }
     let path = document_path(options, name);
     files.extend(document.map(|document| secret(Kind::Document, path, document)));
-    let magics: Vec<&str> = disks.iter().map(|(magic, _)| *magic).collect();
-    let settings = settings_text(options, name, set, true, &magics, view);
-    files.extend(disks.into_iter().map(|(magic, file)| {
-        let path = disk_path(options, name, magic);
-        secret(Kind::Disk, path, file)
-    }));
+    let settings = settings_text(options, name, set, true, view);
     let settings = match view.is_settled(set) {
         true => text(settings),
         false => view.turned_off.clone(),
@@ -203,12 +191,6 @@ pub(crate) fn document_directories(options: &Options) -> Vec<HostPath> {
     options.sets.iter().flat_map(of_set).collect()
 }
 
-/// Where the file of a further disk goes: in hexadecimal, because a magic may hold a slash.
-pub(crate) fn disk_path(options: &Options, name: &str, magic: &str) -> HostPath {
-    let file = format!("{DISK}{}", hex::encode(magic.as_bytes()));
-    secret_directory(options, name).join(&file)
-}
-
 /// Where the set `name` can have settings of its own.
 pub(crate) fn own_settings_path(options: &Options, name: &str) -> HostPath {
     options.prefix.join(name).join(OWN_SETTINGS)
@@ -242,19 +224,18 @@ impl Places {
     /// says so: nothing of theirs is removed without it.
     pub(crate) fn fit(&self, entry: &Entry) -> bool {
         match entry.kind {
-            Kind::Document | Kind::Disk => self.has_secret(&entry.path),
+            Kind::Document => self.has_secret(&entry.path),
             Kind::DropIn => handler_of(&entry.path).is_some(),
             Kind::Wrapper | Kind::Program | Kind::Settings => true,
         }
     }
 
-    /// Whether a document or disk of any set can be at `path`.
+    /// Whether a document of any set can be at `path`.
     fn has_secret(&self, path: &HostPath) -> bool {
         let (Some(directory), name) = path.split() else {
             return false;
         };
-        let own = name == DOCUMENT || name.starts_with(DISK);
-        let own = own.then(|| directory.clone());
+        let own = (name == DOCUMENT).then(|| directory.clone());
         let (above, group) = directory.split();
         let is_of_group = GROUPS.contains(&group) && name.ends_with(".toml");
         let mut directories = own.into_iter().chain(above.filter(|_| is_of_group));

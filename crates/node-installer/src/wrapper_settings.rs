@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::options::{NamespaceFallback, QEMU_OF_KATA};
-use crate::plan::{View, disk_path, document_path, group_directory};
+use crate::plan::{View, document_path, group_directory};
 use crate::{HostPath, Options, Set, arrival};
 
 /// A path in the place of one that is not known, where only the form counts.
@@ -30,7 +30,6 @@ pub(crate) fn settings_text(
     name: &str,
     set: &Set,
     with_document: bool,
-    disks: &[&str],
     view: &View,
 ) -> String {
     let mut settings = set.settings.clone();
@@ -44,27 +43,6 @@ pub(crate) fn settings_text(
     if options.sandboxes {
         // The only one of the wrapper's that an update reaches.
         settings.entry(TRANSPORT).or_insert("file".into());
-    }
-    let said = settings.remove("disks");
-    match said.unwrap_or_else(|| toml::Table::new().into()) {
-        // Those of the secret; what the administrator says of one is kept.
-        toml::Value::Table(mut table) => {
-            table.retain(|magic, _| disks.contains(&magic) || !set.disks.contains_key(magic));
-            for magic in disks {
-                let path = disk_path(options, name, magic).as_str().to_owned();
-                let disk = table.entry(*magic).or_insert(toml::Table::new().into());
-                if let Some(disk) = disk.as_table_mut() {
-                    disk.insert("source".into(), path.into());
-                }
-            }
-            if !table.is_empty() {
-                settings.insert("disks".into(), table.into());
-            }
-        }
-        // The rules of the settings refuse it.
-        other => {
-            settings.insert("disks".into(), other);
-        }
     }
     if with_document {
         put_documents(&mut settings, options, name, set, view);

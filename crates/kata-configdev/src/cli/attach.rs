@@ -7,17 +7,15 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use config_image::Magic;
 use credential_sources::Finding;
 use foreign_text::one_line;
 use serde::Serialize;
 
 use super::NAME;
 use super::config::SettingsFile;
-use crate::attach::{Attached, Carrier, Request, attach, attach_further};
+use crate::attach::{Attached, Carrier, Request, attach};
 use crate::capacity::Capacity;
 use crate::cli::{CommandError, UsageError};
-use crate::further_disk::FurtherMagic;
 use crate::sandbox_id::SandboxId;
 use crate::settings::Settings;
 use crate::shared_image;
@@ -68,10 +66,6 @@ pub struct Arguments {
     /// How the image gets to the hypervisor [default: transport of the settings].
     #[arg(long, value_name = "TRANSPORT")]
     transport: Option<Transport>,
-    /// Attach the further disk with this magic, of [disks] in the settings, instead of the
-    /// document's; not with vhost-user.
-    #[arg(long, value_name = "MAGIC", conflicts_with = "config")]
-    magic: Option<FurtherMagic>,
     /// The node's document, a path or a pattern, instead of document of the settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -142,23 +136,13 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         _ => {}
     }
     if settings.transport == Transport::VhostUser {
-        if arguments.magic.is_some() {
-            return Err(UsageError::ServesOnlyDocuments.into());
-        }
         return vhost_user::run(arguments, &settings, sandbox, out);
     }
     if arguments.socket.is_some() || arguments.once.is_some() {
         return Err(UsageError::SocketUseless(transport).into());
     }
     let request = Request { bundle: &arguments.bundle, sandbox };
-    let attached = match arguments.magic {
-        None => attach(&settings, &request)?,
-        Some(magic) => {
-            let disk = settings.disks.get(&magic);
-            let disk = disk.ok_or(UsageError::NoSuchDisk(magic))?;
-            Some(attach_further(&settings, sandbox, magic, disk)?)
-        }
-    };
+    let attached = attach(&settings, &request)?;
     if let Some(attached) = &attached {
         warn(sandbox, &attached.warnings);
     }
@@ -169,10 +153,9 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let printed = print(&report, out);
     if printed.is_err() && settings.transport == Transport::File && attached.is_some() {
-        // The caller does not know of the file, but of others of this sandbox. The failure to print
-        // is the one to report; sweep tries again.
-        let magic = arguments.magic.map_or(Magic::IMAGEPULLER, FurtherMagic::get);
-        let _ = shared_image::remove_one(&settings.run_root, sandbox, magic);
+        // The caller does not know of the file. The failure to print is the one to report; sweep
+        // tries again.
+        let _ = shared_image::remove(&settings.run_root, sandbox);
     }
     printed?;
     if attached.is_some() && arguments.hold {

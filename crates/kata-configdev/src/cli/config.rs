@@ -143,10 +143,6 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
     let of_providers = |key, found| value(&format!("credential-providers.{key}"), found);
     let qemu = binaries(settings)
         .map(|(machine, path)| (machine.into(), value(&format!("qemu.{machine}"), json!(path))));
-    let disks = settings.disks.iter().map(|(magic, disk)| {
-        let found = value(&format!("disks.{magic}"), json!(disk));
-        (magic.to_string(), found)
-    });
     let mut document = json!({
         "value": settings.document,
         "source": origins.of("document"),
@@ -171,7 +167,6 @@ fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[Stri
         "run-root": value("run-root", json!(settings.run_root)),
         "refuse": value("refuse", json!(settings.refuse)),
         "guest-pull": value("guest-pull", json!(settings.guest_pull)),
-        "disks": disks.collect::<Map<_, _>>(),
         "credential-providers": {
             "config": of_providers("config", json!(providers.config)),
             "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
@@ -247,12 +242,6 @@ fn print(
     text.begin("qemu")?;
     for (machine, path) in binaries(settings) {
         text.line(machine, path)?;
-    }
-    if !settings.disks.is_empty() {
-        text.begin("disks")?;
-    }
-    for (magic, disk) in &settings.disks {
-        text.line(&magic.to_string(), disk)?;
     }
     text.begin("credential-providers")?;
     let providers = &settings.credential_providers;

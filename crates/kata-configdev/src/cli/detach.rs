@@ -5,7 +5,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use config_image::Magic;
 use serde_json::json;
 
 use super::config::SettingsFile;
@@ -77,7 +76,7 @@ impl RunRoot {
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let sandbox = &arguments.sandbox_id;
     let run_root = arguments.run_root.resolve()?;
-    let path = shared_image::path(&run_root, sandbox, Magic::IMAGEPULLER);
+    let path = shared_image::path(&run_root, sandbox);
     let socket = arguments.socket.as_deref();
     let socket_removed = socket.map(remove_socket).transpose()?;
     let removed = shared_image::remove(&run_root, sandbox)?;

@@ -7,7 +7,6 @@ use credential_sources::secretgen::CombineError;
 use puller_config::NodeError;
 
 use crate::choice::ChoiceError;
-use crate::further_disk::{FurtherDiskError, FurtherMagic};
 use crate::host_file::{FileError, FileFault};
 use crate::providers::ListingFault;
 use crate::sandbox_spec::SpecError;
@@ -157,9 +156,6 @@ pub enum UsageError {
     /// a URL with a password.
     #[error("read the image's reference: {0}")]
     ImageReference(String),
-    /// The settings have no disk with this magic.
-    #[error("attach the disk \"{0}\": [disks] of the settings has none with this magic")]
-    NoSuchDisk(FurtherMagic),
     /// `check --ask` of what is no file, such as a pipe.
     #[error("ask by {}: it is no file, and imagepuller reads it again", .0.display())]
     AskedTwice(PathBuf),
@@ -188,9 +184,6 @@ pub enum UsageError {
     /// The output of `new` is there.
     #[error("write {}: it exists already", .0.display())]
     OutputExists(PathBuf),
-    /// `--magic` with the transport vhost-user.
-    #[error("attach a further disk by the transport \"vhost-user\": it serves documents only")]
-    ServesOnlyDocuments,
 }
 
 impl UsageError {
@@ -207,7 +200,6 @@ impl UsageError {
             Self::OutputIsDocument(_) => "give --output another path",
             Self::CombineNamespace(_) => "give --namespace",
             Self::ImageReference(_) => "write it as in registry.corp/team/app:tag",
-            Self::NoSuchDisk(_) => "kata-configdev config shows those that it has",
             Self::AskedTwice(_) => "write it to a file in memory (/dev/shm) with mode 0600",
             Self::WhoseDocument(_) => "name the document that the kubelet pulls with by --config",
             Self::NoDocument(_) => {
@@ -219,7 +211,6 @@ impl UsageError {
             Self::NoSocket(_) => "give the path that attach --socket was given",
             Self::OutputExists(_) => "give another path, or --force to replace it",
             Self::StandardInputTwice => "give it once",
-            Self::ServesOnlyDocuments => "give another --transport",
         }
     }
 }
@@ -322,7 +313,7 @@ macro_rules! of_sandbox {
         })*
     };
 }
-of_sandbox!(SettingsError SpecError ChoiceError SharedImageError FurtherDiskError);
+of_sandbox!(SettingsError SpecError ChoiceError SharedImageError);
 
 fn unknown_magic(found: Option<config_image::Magic>) -> String {
     let known = "expected the magic \"imgpullr\" or \"initdata\" at offset 0";

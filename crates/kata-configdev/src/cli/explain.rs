@@ -49,9 +49,7 @@ const DEFAULTS: &str = "(defaults)";
 /// the annotation in the bundle's config.json, else the document of its namespace or of the node;
 /// and below it what the credential providers of the settings offer. They are really run, with this
 /// command's user and environment, unless an earlier answer is kept, and answers are kept as for a
-/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown. The further
-/// disks that the settings give the sandbox are shown too. Where one of them cannot be made, no
-/// sandbox starts, and the exit code is 65.
+/// sandbox; --no-providers leaves them out. Without IMAGE, every registry is shown.
 ///
 /// No secret is shown, and of what providers offer not even the user name.
 #[derive(Args, Debug)]
@@ -88,7 +86,7 @@ pub struct Arguments {
     #[arg(required_unless_present = "sandbox")]
     image: Option<String>,
     /// Print one JSON object. Of an image: key, rule, image, also_matching, credentials, roots,
-    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, disks, findings,
+    /// decryption_keys and so on. Of a sandbox: bundle, document, providers, findings,
     /// registries, refused, and of an image explanation.
     #[arg(long)]
     json: bool,

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use config_image::{DecodeError, Header, Image, Magic, ReadAt};
+use config_image::{Header, Image, Magic, ReadAt};
 use serde::Serialize;
 
 use crate::cli::CommandError;
@@ -38,14 +38,6 @@ struct Report {
 enum Content {
     Puller(Box<puller::Report>),
     Initdata(initdata::Report),
-    Further(Further),
-}
-
-/// The document of a further disk: what it says is its reader's business, and may be a secret.
-#[derive(Serialize)]
-struct Further {
-    document_bytes: usize,
-    document_sha256: String,
 }
 
 /// Shows the image `path`. An image whose document is not valid is shown all the same, with the
@@ -55,14 +47,10 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let unreadable = |error: std::io::Error| FileFault::from(error).at(path);
     let file = image_file::open_disk(path).map_err(|fault| fault.at(path))?;
     let found = config_image::probe(&file).map_err(unreadable)?;
-    let magic = found.ok_or_else(|| unknown(path, found))?;
-    let is_further = ![Magic::IMAGEPULLER, Magic::INITDATA].contains(&magic);
-    let Image { header, document } =
-        config_image::decode(&file, magic).map_err(|source| match source {
-            // Any file may begin with eight such letters.
-            DecodeError::Header(_) if is_further => unknown(path, found),
-            source => CommandError::Image { path: path.into(), source },
-        })?;
+    let known = found.filter(|magic| [Magic::IMAGEPULLER, Magic::INITDATA].contains(magic));
+    let magic = known.ok_or_else(|| CommandError::UnknownMagic { path: path.into(), found })?;
+    let Image { header, document } = config_image::decode(&file, magic)
+        .map_err(|source| CommandError::Image { path: path.into(), source })?;
     let source_bytes = file.size().map_err(unreadable)?;
     let report = Report {
         path: path.to_string_lossy().into_owned(),
@@ -73,11 +61,7 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
         sha256: image_digest(&file, header, source_bytes).map_err(unreadable)?,
         document: match magic {
             Magic::IMAGEPULLER => Content::Puller(Box::new(puller::Report::of(&document))),
-            Magic::INITDATA => Content::Initdata(initdata::Report::of(&document)),
-            _ => Content::Further(Further {
-                document_bytes: document.len(),
-                document_sha256: digest::sha256(&document),
-            }),
+            _ => Content::Initdata(initdata::Report::of(&document)),
         },
     };
     if json {
@@ -88,14 +72,8 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let valid = match &report.document {
         Content::Puller(document) => document.valid,
         Content::Initdata(document) => document.is_good(),
-        Content::Further(_) => true,
     };
     Ok(if valid { 0 } else { exit::DATA })
-}
-
-fn unknown(path: &Path, found: Option<Magic>) -> CommandError {
-    let path = path.into();
-    CommandError::UnknownMagic { path, found }
 }
 
 /// The digest of the image, which the header bounds: a device can be of any size.
@@ -130,9 +108,5 @@ fn print(report: &Report, path: &Path, out: &mut impl Write) -> Result<(), Comma
     match &report.document {
         Content::Puller(document) => document.print(path, out),
         Content::Initdata(document) => document.print(path, out),
-        Content::Further(document) => {
-            writeln!(out, "document  {} bytes", document.document_bytes)?;
-            Ok(writeln!(out, "          sha256 {}", document.document_sha256)?)
-        }
     }
 }

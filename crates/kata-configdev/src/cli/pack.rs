@@ -9,15 +9,13 @@ use serde_json::json;
 use super::finding::{self, Input};
 use crate::cli::{CommandError, UsageError};
 use crate::digest;
-use crate::further_disk::{self, FurtherMagic};
 use crate::{SandboxError, exit, image_file};
 
-/// Packs the document `config`, or what `magic` is for, into the image `output`. A document that is
+/// Packs the document `config` into the image `output`. A document that is
 /// not valid is refused as by `check`, and nothing is written. The document itself is refused as
 /// output: it may be the only copy.
 pub fn run(
     config: &Path,
-    magic: Option<FurtherMagic>,
     output: &Path,
     json: bool,
     out: &mut impl Write,
@@ -26,13 +24,11 @@ pub fn run(
     if std::fs::symlink_metadata(output).is_ok_and(|found| input.is(&found)) {
         return Err(UsageError::OutputIsDocument(output.into()).into());
     }
-    let image = match magic {
-        Some(magic) => further_disk::pack(magic, config, &input.text)?,
-        None if finding::is_valid(&input, config, "nothing was written")? => {
-            config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(SandboxError::from)?
-        }
-        None => return Ok(exit::DATA),
-    };
+    if !finding::is_valid(&input, config, "nothing was written")? {
+        return Ok(exit::DATA);
+    }
+    let image =
+        config_image::encode(Magic::IMAGEPULLER, &input.text).map_err(SandboxError::from)?;
     image_file::write(output, &image).map_err(CommandError::output)?;
     let (path, bytes, sha256) = (output.to_string_lossy(), image.len(), digest::sha256(&image));
     if json {

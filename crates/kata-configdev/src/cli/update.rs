@@ -11,7 +11,6 @@ use zeroize::Zeroizing;
 use super::detach::RunRoot;
 use super::finding::{self, Input};
 use crate::cli::CommandError;
-use crate::further_disk::{self, FurtherMagic};
 use crate::sandbox_id::SandboxId;
 use crate::update::{UpdateError, Updated, update};
 use crate::{SandboxError, exit};
@@ -22,8 +21,6 @@ use crate::{SandboxError, exit};
 /// other transports are sealed and cannot change. The disk keeps its size, so a document that needs
 /// more is refused; attach --capacity and the settings reserve room. A document that is not valid
 /// changes nothing.
-///
-/// With --magic it is the further disk with that magic, and any file goes.
 ///
 /// The guest is not told. It notices within seconds where it watches the disk (initdata-processor
 /// refresh --watch).
@@ -40,9 +37,6 @@ pub struct Arguments {
     /// The sandbox's id.
     #[arg(long, value_name = "ID")]
     sandbox_id: SandboxId,
-    /// The magic of the disk, if it is a further one: of [disks] in the settings.
-    #[arg(long, value_name = "MAGIC")]
-    magic: Option<FurtherMagic>,
     #[command(flatten)]
     content: Content,
     #[command(flatten)]
@@ -56,7 +50,7 @@ pub struct Arguments {
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 struct Content {
-    /// The new document, or what else the disk is for.
+    /// The new document.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Take the configuration away: the guest then has none.
@@ -70,16 +64,13 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let (run_root, transport) = arguments.run_root.resolve_with_transport()?;
     // Before anything is touched.
     let config = arguments.content.config.as_deref();
-    let Some(image) = image(arguments.magic, config)? else {
+    let Some(image) = image(config)? else {
         return Ok(exit::DATA);
     };
-    let updated =
-        update(&run_root, sandbox, wanted(arguments.magic), image).map_err(
-            |error| match error {
-                UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
-                other => other,
-            },
-        )?;
+    let updated = update(&run_root, sandbox, image).map_err(|error| match error {
+        UpdateError::Nothing { path, .. } => UpdateError::Nothing { path, transport },
+        other => other,
+    })?;
     let Updated { path, size, used, sha256, changed } = updated;
     if arguments.json {
         let members = [
@@ -98,33 +89,23 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     Ok(0)
 }
 
-fn wanted(magic: Option<FurtherMagic>) -> Magic {
-    magic.map_or(Magic::IMAGEPULLER, FurtherMagic::get)
-}
-
 /// The image of the document `config`, or of none; nothing where the document is not valid, which
 /// is told on standard error.
-fn image(
-    magic: Option<FurtherMagic>,
-    config: Option<&Path>,
-) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
+fn image(config: Option<&Path>) -> Result<Option<Zeroizing<Vec<u8>>>, CommandError> {
     let Some(config) = config else {
-        return pack(wanted(magic), &[]).map(Some);
+        return pack(&[]).map(Some);
     };
     let input = Input::read(config)?;
     // A file that somebody is just about to write must not take all credentials away.
     if input.text.is_empty() {
         return Err(CommandError::UpdateEmpty(config.into()));
     }
-    match magic {
-        Some(magic) => Ok(Some(further_disk::pack(magic, config, &input.text)?)),
-        None if finding::is_valid(&input, config, "nothing was changed")? => {
-            pack(Magic::IMAGEPULLER, &input.text).map(Some)
-        }
-        None => Ok(None),
+    match finding::is_valid(&input, config, "nothing was changed")? {
+        true => pack(&input.text).map(Some),
+        false => Ok(None),
     }
 }
 
-fn pack(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
-    Ok(config_image::encode(magic, document).map_err(SandboxError::from)?)
+fn pack(document: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandError> {
+    Ok(config_image::encode(Magic::IMAGEPULLER, document).map_err(SandboxError::from)?)
 }

@@ -38,8 +38,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 const RECENT: Duration = Duration::from_secs(15 * 60);
 
 /// The kinds of causes.
-pub const CAUSES: [&str; 8] =
-    ["settings", "qemu", "pod", "document", "machine", "disk", "node", "bug"];
+pub const CAUSES: [&str; 7] = ["settings", "qemu", "pod", "document", "machine", "node", "bug"];
 
 /// Leaves the refusal of a sandbox; the oldest ones go where there are too many.
 pub fn put(run_root: &Path, sandbox: Option<&str>, refusal: &Refusal) {

@@ -1,6 +1,6 @@
 //! The settings that result from all files, and where each value came from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -9,7 +9,6 @@ use super::at_line::AtLine;
 use super::files::Files;
 use super::text::{Layer, QemuLayer};
 use super::{Qemu, Settings, SettingsError};
-use crate::further_disk::MAX_DISKS;
 use crate::namespace_path;
 
 /// The key whose registries need the other keys of its table.
@@ -134,12 +133,6 @@ impl Effective {
         values.put("run-root", layer.run_root, &mut settings.run_root);
         values.put("refuse", layer.refuse, &mut settings.refuse);
         values.put("guest-pull", layer.guest_pull, &mut settings.guest_pull);
-        for (magic, disk) in layer.disks {
-            let key = format!("disks.{magic}");
-            let mut value = disk.value.clone();
-            values.put(&key, Some(disk), &mut value);
-            settings.disks.insert(magic, value);
-        }
         let (found, providers) = (layer.credential_providers, &mut settings.credential_providers);
         let config = found.config.map(AtLine::some);
         values.put("credential-providers.config", config, &mut providers.config);
@@ -157,8 +150,7 @@ impl Effective {
     }
 
     /// Requires what the files have to say together: the credential providers to ask where they
-    /// name registries, few further disks, whose serials differ, and the engine where they have
-    /// something by namespace, apart from the rest.
+    /// name registries, and the engine where they have something by namespace, apart from the rest.
     fn check_together(&self) -> Result<(), SettingsError> {
         let missing = self.settings.credential_providers.missing();
         if let Some(missing) = missing {
@@ -166,18 +158,6 @@ impl Effective {
         }
         if let Some((key, rule)) = namespace_path::contradiction(&self.settings) {
             return Err(self.broken(key, rule));
-        }
-        let mut serials = BTreeSet::new();
-        for (number, (magic, disk)) in self.settings.disks.iter().enumerate() {
-            let rule = if number >= MAX_DISKS {
-                format!("more than {MAX_DISKS} disks")
-            } else if !serials.insert(&disk.serial) {
-                format!("another disk has the serial {:?}", disk.serial)
-            } else {
-                continue;
-            };
-            let key = format!("disks.{magic}");
-            return Err(self.broken(&key, format!("{key}: {rule}")));
         }
         Ok(())
     }

@@ -13,7 +13,6 @@ use toml::Spanned;
 
 use super::at_line::{AtLine, Broken, Lines};
 use super::credential_providers::{ProvidersLayer, RawProviders};
-use super::disks::{self, DisksLayer, RawDisks};
 use super::fallback::NamespaceFallback;
 use crate::capacity::Capacity;
 use crate::disk::Device;
@@ -41,7 +40,6 @@ pub struct Layer {
     pub credential_providers: ProvidersLayer,
     pub refuse: Option<AtLine<Refuse>>,
     pub guest_pull: Option<AtLine<bool>>,
-    pub disks: DisksLayer,
 }
 
 /// `qemu` as one file has it.
@@ -71,8 +69,6 @@ struct RawLayer {
     credential_providers: Option<RawProviders>,
     refuse: Option<Spanned<Refuse>>,
     guest_pull: Option<Spanned<bool>>,
-    #[serde(default)]
-    disks: RawDisks,
 }
 
 enum RawQemu {
@@ -170,7 +166,6 @@ impl Layer {
             credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
             refuse: raw.refuse.map(|refuse| lines.at(refuse)),
             guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
-            disks: disks::check(raw.disks, lines)?,
         })
     }
 }

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, openat, s
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-use super::{SharedImageError, failed, file_name, open_sandbox, path};
+use super::{FILE_NAME, SharedImageError, failed, open_sandbox, path};
 use crate::capacity::MAX_CAPACITY_BYTES;
 use crate::host_file::{FileFault, require_administered};
 use crate::sandbox_id::SandboxId;
@@ -65,35 +65,29 @@ pub struct InPlace {
 }
 
 impl InPlace {
-    /// Opens and locks the image with this magic; `None` where the sandbox has none. Another update
+    /// Opens and locks the image; `None` where the sandbox has none. Another update
     /// is waited for, but not for long.
     ///
     /// # Errors
     ///
     /// [`OpenError::Image`] where it, or a directory on the way, is a link, of another user, or no
     /// image; [`OpenError::Busy`].
-    pub fn open(
-        run_root: &Path,
-        sandbox: &SandboxId,
-        magic: Magic,
-    ) -> Result<Option<Self>, OpenError> {
-        Self::open_within(run_root, sandbox, magic, LOCK_WITHIN)
+    pub fn open(run_root: &Path, sandbox: &SandboxId) -> Result<Option<Self>, OpenError> {
+        Self::open_within(run_root, sandbox, LOCK_WITHIN)
     }
 
     fn open_within(
         run_root: &Path,
         sandbox: &SandboxId,
-        magic: Magic,
         within: Duration,
     ) -> Result<Option<Self>, OpenError> {
         let Some((directory, _)) = open_sandbox(run_root, sandbox)? else {
             return Ok(None);
         };
-        let path = path(run_root, sandbox, magic);
-        let name = file_name(magic);
+        let path = path(run_root, sandbox);
         // A FIFO in its place must not hang this.
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&directory, &name, flags, Mode::empty()) {
+        let file = match openat(&directory, FILE_NAME, flags, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(failed(&path, errno).into()),
@@ -106,12 +100,12 @@ impl InPlace {
         lock(&file, &path, within)?;
         // While the lock was waited for, the name may have gone to another file, of which no
         // hypervisor knows this one.
-        let found = statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW)
+        let found = statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed(&path, errno))?;
         if (found.st_dev, found.st_ino) != (metadata.dev(), metadata.ino()) {
             return Err(failed(&path, FileFault::Replaced).into());
         }
-        let capacity = capacity(&file, magic).map_err(|fault| failed(&path, fault))?;
+        let capacity = capacity(&file).map_err(|fault| failed(&path, fault))?;
         Ok(Some(Self { file, path, capacity }))
     }
 
@@ -206,7 +200,7 @@ fn lock(file: &File, path: &Path, within: Duration) -> Result<(), OpenError> {
 
 /// The file's size, where it can be an image: of whole sectors, within the limit, with the magic.
 /// Its length may be 0, which a killed update left behind.
-fn capacity(file: &File, expected: Magic) -> Result<usize, FileFault> {
+fn capacity(file: &File) -> Result<usize, FileFault> {
     let size = usize::try_from(file.metadata()?.len())
         .ok()
         .filter(|size| (SECTOR_BYTES..=MAX_CAPACITY_BYTES).contains(size))
@@ -214,7 +208,7 @@ fn capacity(file: &File, expected: Magic) -> Result<usize, FileFault> {
         .ok_or(FileFault::NotImage)?;
     let mut magic = [0; 8];
     file.read_exact_at(&mut magic, 0)?;
-    if magic == expected.bytes() { Ok(size) } else { Err(FileFault::NotImage) }
+    if magic == Magic::IMAGEPULLER.bytes() { Ok(size) } else { Err(FileFault::NotImage) }
 }
 
 #[cfg(test)]

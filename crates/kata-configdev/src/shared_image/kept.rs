@@ -8,8 +8,8 @@ use rustix::fs::{Mode, openat};
 use rustix::io::Errno;
 
 use super::{
-    DIRECTORY, FILE_NAME, Missing, SharedImageError, directory, failed, is_further, names,
-    open_parents, open_sandbox, parent, record, remove_files,
+    DIRECTORY, FILE_NAME, Missing, SharedImageError, directory, failed, names, open_parents,
+    open_sandbox, parent, record, remove_files,
 };
 use crate::host_file::FileFault;
 use crate::image_file::TEMPORARY_PREFIX;
@@ -121,8 +121,7 @@ fn last_written(
     };
     let mut newest = None;
     for name in names(&directory)? {
-        if FILES.contains(&name.as_str()) || is_further(&name) || name.starts_with(TEMPORARY_PREFIX)
-        {
+        if FILES.contains(&name.as_str()) || name.starts_with(TEMPORARY_PREFIX) {
             match std::fs::symlink_metadata(path.join(name)).and_then(|found| found.modified()) {
                 Ok(written) => newest = newest.max(Some(written)),
                 // A temporary file that became the image has its time.

@@ -17,9 +17,9 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn only_the_owner_can_read_what_was_put() {
     let (run, sandbox) = run();
-    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"first").unwrap();
+    let path = put(run.path(), &sandbox, b"first").unwrap();
     assert_eq!(path, run.path().join("kata-containers/shared/initdata/box-1/imagepuller.img"));
-    assert_eq!(path, super::path(run.path(), &sandbox, Magic::IMAGEPULLER));
+    assert_eq!(path, super::path(run.path(), &sandbox));
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert_eq!(mode(&run.path().join("kata-containers")), 0o755);
@@ -27,7 +27,7 @@ fn only_the_owner_can_read_what_was_put() {
     // A second attach replaces the file, and whoever has the first open keeps it whole.
     let old = std::fs::File::open(&path).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
-    put(run.path(), &sandbox, Magic::IMAGEPULLER, b"second, longer").unwrap();
+    put(run.path(), &sandbox, b"second, longer").unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"second, longer");
     assert_eq!(mode(&path), 0o600);
     assert_eq!(std::io::read_to_string(old).unwrap(), "first");
@@ -42,7 +42,7 @@ fn a_directory_of_kata_keeps_its_mode_and_its_files() {
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o750)).unwrap();
     std::fs::write(directory.join("initdata.image"), "Kata's").unwrap();
-    put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
+    put(run.path(), &sandbox, b"image").unwrap();
     assert_eq!(mode(&directory), 0o750);
     std::fs::write(directory.join(".kata-configdev.7.0"), "left behind").unwrap();
     assert!(remove(run.path(), &sandbox).unwrap());
@@ -57,8 +57,8 @@ fn removing_takes_only_the_sandbox_and_can_be_repeated() {
     let (run, sandbox) = run();
     let other = SandboxId::parse("box-11").unwrap();
     assert!(!remove(run.path(), &sandbox).unwrap(), "nothing there at all");
-    put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
-    let kept = put(run.path(), &other, Magic::IMAGEPULLER, b"other").unwrap();
+    put(run.path(), &sandbox, b"image").unwrap();
+    let kept = put(run.path(), &other, b"other").unwrap();
     assert!(remove(run.path(), &sandbox).unwrap());
     assert!(!super::directory(run.path(), &sandbox).exists());
     assert_eq!(std::fs::read(kept).unwrap(), b"other");
@@ -80,8 +80,7 @@ fn links_and_directories_of_others_are_refused() {
         let link = run.path().join(level);
         std::fs::create_dir_all(link.parent().unwrap()).unwrap();
         symlink(elsewhere.path(), &link).unwrap();
-        let error =
-            put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2").unwrap_err().to_string();
+        let error = put(run.path(), &sandbox, b"hunter2").unwrap_err().to_string();
         assert!(error.contains(level) && !error.contains("hunter2"), "{error}");
         let victim = elsewhere.path().join(FILE_NAME);
         assert_eq!(std::fs::read_dir(elsewhere.path()).unwrap().count(), 0);
@@ -92,8 +91,7 @@ fn links_and_directories_of_others_are_refused() {
         std::fs::remove_file(&link).unwrap();
         std::fs::create_dir(&link).unwrap();
         std::fs::set_permissions(&link, PermissionsExt::from_mode(0o777)).unwrap();
-        let error =
-            put(run.path(), &sandbox, Magic::IMAGEPULLER, b"hunter2").unwrap_err().to_string();
+        let error = put(run.path(), &sandbox, b"hunter2").unwrap_err().to_string();
         assert!(error.contains("mode 0777"), "{error}");
     }
 }
@@ -101,12 +99,12 @@ fn links_and_directories_of_others_are_refused() {
 #[test]
 fn a_link_in_the_files_place_is_left_alone() {
     let (run, sandbox) = run();
-    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
+    let path = put(run.path(), &sandbox, b"image").unwrap();
     let victim = run.path().join("victim");
     std::fs::write(&victim, "untouched").unwrap();
     std::fs::remove_file(&path).unwrap();
     symlink(&victim, &path).unwrap();
-    let error = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap_err().to_string();
+    let error = put(run.path(), &sandbox, b"image").unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "untouched");
     // Removing takes the link, not what it leads to.
@@ -119,13 +117,13 @@ fn a_link_in_the_files_place_is_left_alone() {
 fn an_image_appears_as_a_whole() {
     let (run, sandbox) = run();
     let images = [vec![b'a'; 300_000], vec![b'b'; 200_000]];
-    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, &images[0]).unwrap();
+    let path = put(run.path(), &sandbox, &images[0]).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..200 {
                 for image in &images {
-                    put(run.path(), &sandbox, Magic::IMAGEPULLER, image).unwrap();
+                    put(run.path(), &sandbox, image).unwrap();
                 }
             }
             stop.store(true, Ordering::Relaxed);
@@ -143,7 +141,7 @@ fn an_image_appears_as_a_whole() {
 fn only_images_are_listed() {
     let (run, sandbox) = run();
     assert!(all(run.path()).unwrap().is_empty());
-    put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
+    put(run.path(), &sandbox, b"image").unwrap();
     let parent = super::parent(run.path());
     std::fs::create_dir(parent.join("without-image")).unwrap();
     std::fs::create_dir(parent.join(".hidden")).unwrap();
@@ -165,7 +163,7 @@ fn only_images_are_listed() {
 #[test]
 fn the_newest_file_says_the_age() {
     let (run, sandbox) = run();
-    let image = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
+    let image = put(run.path(), &sandbox, b"image").unwrap();
     let part = image.with_file_name(".kata-configdev.7.0");
     std::fs::write(&part, "left behind").unwrap();
     let hours = |hours: u64| SystemTime::now() - Duration::from_secs(hours * 3600);
@@ -181,7 +179,7 @@ fn the_newest_file_says_the_age() {
 #[test]
 fn what_cannot_be_removed_does_not_keep_the_rest() {
     let (run, sandbox) = run();
-    let image = put(run.path(), &sandbox, Magic::IMAGEPULLER, b"image").unwrap();
+    let image = put(run.path(), &sandbox, b"image").unwrap();
     std::fs::create_dir(image.with_file_name(".kata-configdev.7.0")).unwrap();
     let part = image.with_file_name(".kata-configdev.7.1");
     std::fs::write(&part, "left behind").unwrap();

@@ -215,10 +215,6 @@ const BREAKS: &[(&str, Break)] = &[
             node.put(&format!("etc/kata-configdev/config.d/{number}.toml"), "");
         }
     }),
-    ("disk-source", |node| {
-        let disk = "[disks.timesync]\nsource = \"/etc/none.conf\"\n";
-        node.append(SETTINGS, disk);
-    }),
     ("annotation-overlap", |node| {
         by_namespace(node, "containerd", &["team-a"]);
         fs::remove_dir(node.path(ALLOWED)).unwrap();

@@ -3,8 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use kata_configdev::settings::RULES;
-use node_installer::{Error, Options, Outcome, install, uninstall};
+use node_installer::{Error, Outcome, install, uninstall};
 
 use crate::installer::machine::{
     DOCUMENT, DROP_INS, MANIFEST, Machine, NOTHING_YET, PASSWORD, SETTINGS, WRAPPER, broken,
@@ -51,48 +50,6 @@ fn everything_is_installed_and_a_second_pass_changes_no_inode() {
     let outcome = install(&machine.options()).unwrap();
     assert_eq!((outcome.changes, problems(&outcome)), (0, vec![]));
     assert_eq!(machine.state(), before);
-}
-
-#[test]
-fn disks_come_from_keys_of_the_secret() {
-    let disk = "opt/kata-configdev/default/etc/host-config/disk-74696d6573796e63";
-    let mut machine = Machine::new();
-    let table = "disks = {timesync = \"ntp.conf\"}\nhandlers";
-    let options = |machine: &Machine, table: &str| {
-        let text = machine.configuration().replace("handlers", table);
-        Options::parse(text.as_bytes(), RULES)
-    };
-    machine.mount(&[("ntp.conf", "server 192.0.2.1\n")]);
-    let outcome = install(&options(&machine, table).unwrap()).unwrap();
-    assert_eq!(problems(&outcome), Vec::<String>::new());
-    assert_eq!(machine.read(disk), "server 192.0.2.1\n");
-    assert_eq!(mode(&machine.host(disk)), 0o600);
-    let settings = machine.read(SETTINGS);
-    let source = format!("[disks.timesync]\nsource = \"/{disk}\"\n");
-    assert!(settings.contains(&source), "{settings}");
-
-    machine.mount(&[("other", "")]);
-    let outcome = install(&options(&machine, table).unwrap()).unwrap();
-    let warnings = outcome.warnings.join("\n");
-    assert!(warnings.contains("no key \"ntp.conf\""), "{warnings}");
-    assert!(!machine.host(disk).exists() && !machine.read(SETTINGS).contains("disks"));
-
-    for (table, words) in [
-        ("disks = {imgpullr = \"x\"}\nhandlers", "fixed meaning"),
-        ("disks = {timesync = \"../x\"}\nhandlers", "not the key of a secret"),
-    ] {
-        let error = options(&machine, table).unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
-    }
-    // In the settings, where keys of the secret would be added to a table.
-    let text = machine.configuration().replace("handlers", table);
-    let text = text.replace("settings = { ", "settings = { disks = 1, ");
-    let error = Options::parse(text.as_bytes(), RULES).unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.contains("sets.\"default\".settings: ") && error.contains("expected a map"),
-        "{error}"
-    );
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn in_a_container_the_nodes_paths_are_found_below_the_mounts() {
     };
     let keep = || sandboxes::keep(&options, &mut Rotation::default());
     let image = pad(encode(Magic::IMAGEPULLER, b"").unwrap(), DEFAULT_CAPACITY_BYTES);
-    let path = shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
+    let path = shared_image::put(&run, &id, &image).unwrap();
     let hold = record::put(&run, &id, &record(&format!("/{DOCUMENT}"))).unwrap();
     let looked = keep();
     assert_eq!((looked.updated, looked.warnings), (1, vec![]));
@@ -88,7 +88,7 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
         };
         let image = encode(Magic::IMAGEPULLER, b"").unwrap();
         let image = pad(image, DEFAULT_CAPACITY_BYTES);
-        shared_image::put(&run, &id, Magic::IMAGEPULLER, &image).unwrap();
+        shared_image::put(&run, &id, &image).unwrap();
         record::put(&run, &id, &record).unwrap()
     };
     let _a = start("team-a", None);
@@ -101,7 +101,7 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
         assert_eq!(looked.sandboxes.get(&state), Some(&3), "{looked:?}");
         ["team-a", "team-b", "team-c"].map(|id| {
             let id = SandboxId::parse(id).unwrap();
-            let path = shared_image::path(&run, &id, Magic::IMAGEPULLER);
+            let path = shared_image::path(&run, &id);
             let found = decode(fs::read(path).unwrap().as_slice(), Magic::IMAGEPULLER).unwrap();
             String::from_utf8(found.document.to_vec()).unwrap()
         })
@@ -150,7 +150,7 @@ fn a_removal_sweeps_and_says_which_sandboxes_still_have_something() {
         Record { document: Some(format!("/{DOCUMENT}").into()), held: true, ..Record::default() };
     let put = |id: &str| {
         let id = SandboxId::parse(id).unwrap();
-        shared_image::put(&run, &id, Magic::IMAGEPULLER, &[0; 512]).unwrap();
+        shared_image::put(&run, &id, &[0; 512]).unwrap();
         record::put(&run, &id, &record).unwrap()
     };
     drop(put("dead"));

@@ -72,7 +72,7 @@ impl Living {
         let record = Record { document: Some(document.into()), held: true, ..Record::default() };
         let hold = record::put(run, &id, &record).unwrap();
         let image = pad(encode(Magic::IMAGEPULLER, text).unwrap(), DEFAULT_CAPACITY_BYTES);
-        let path = shared_image::put(run, &id, Magic::IMAGEPULLER, &image).unwrap();
+        let path = shared_image::put(run, &id, &image).unwrap();
         Self { id, _hold: hold, image: File::open(path).unwrap() }
     }
 

@@ -121,9 +121,7 @@ fn what_is_listed_where_no_installer_puts_it_is_named_and_stays() {
     for (path, kind, digests) in [
         (VICTIM, "document", vec![]),
         (VICTIM, "document", vec![&digest]),
-        (VICTIM, "disk", vec![]),
         ("etc/default/imagepuller.toml", "document", vec![]),
-        ("etc/default/etc/host-config/disk-78", "disk", vec![]),
         ("opt/kata-configdev/imagepuller.toml", "document", vec![]),
         ("opt/kata-configdev/default/etc/host-config/x/y.toml", "document", vec![]),
         (VICTIM, "wrapper", vec![]),

@@ -14,8 +14,6 @@ const ALLOW: &str = "annotation-allow = [\"/etc\"]";
 const PROVIDERS: &str = "credential-providers = {config = \"/x\", bin-dir = \"/x\", registries = \
     [\"a.corp\"]}";
 
-const DISKS: &str = "disks.timesync = {source = \"/x\"}";
-
 /// What stands in the bundle's spec; `None` for a directory without one.
 const NO_SPEC: Option<&str> = None;
 const SILENT: Option<&str> = Some("{}");
@@ -45,9 +43,6 @@ fn only_a_sandbox_gets_a_document_and_no_pod_loses_one_unheard() {
         ("go-template-clone", NAMES, ALLOW, Err("runtime class without VM templates")),
         ("go-template-clone", NO_SPEC, NOTHING, UNHEARD),
         ("go-template-clone", NO_SPEC, ALLOW, CACHE),
-        ("go-template", NO_SPEC, DISKS, TEMPLATE),
-        ("go-template-clone", SILENT, DISKS, Err("the settings have [disks]")),
-        ("go-vmcache", NO_SPEC, DISKS, CACHE),
         ("go-vmcache", NO_SPEC, NOTHING, UNHEARD),
         ("go-vmcache", NO_SPEC, DOCUMENT, CACHE),
         ("go-vmcache", NO_SPEC, PROVIDERS, CACHE),

@@ -83,18 +83,6 @@ fn a_sandbox_lives_as_long_as_its_hypervisor_and_no_longer() {
     }
 }
 
-#[test]
-fn further_disks_alone_are_held_too() {
-    let node = node("[disks.timesync]\nsource = \"/etc/hostname\"\n");
-    node.annotate("");
-    let waiting = start(&node);
-    let (run, id) = (node.path("run"), id());
-    assert_eq!(record::life(&run, &id).unwrap(), Life::Held);
-    assert_eq!(record::read(&run, &id).unwrap().unwrap().document, None);
-    waiting.finish();
-    assert_eq!(swept(&run), 1);
-}
-
 /// A document that is replaced between the reading and the image reached neither the image nor who
 /// updates living sandboxes: the sandbox was not yet to be seen. Between the two images it seemed
 /// to have ended, and a sweep took what Kata keeps beside them.

@@ -59,7 +59,7 @@ fn nothing_else_that_is_broken_is_in_the_way() {
         "transport = \"loop\"\n",
         "this is no TOML\n",
         "[qemu\n",
-        "[disks.imgpullr]\nsource = \"x\"\n",
+        "[credential-providers]\nsource = \"x\"\n",
     ] {
         let node = node();
         node.add_settings(&format!("enabled = false\n{broken}"));

@@ -101,7 +101,7 @@ fn may_go(list: &Value, path: &str, digest: &str) -> bool {
         let digests = entry["sha256"].as_array().map_or(&[][..], Vec::as_slice);
         let kind = entry["kind"].as_str();
         let is_place = path.ends_with("/etc/host-config/imagepuller.toml");
-        let is_secret = matches!(kind, Some("document" | "disk")) || kind.is_none() && is_place;
+        let is_secret = kind == Some("document") || kind.is_none() && is_place;
         let is_known = digests.iter().any(|known| known.as_str() == Some(digest));
         match is_secret {
             true => is_place && (is_known || !is_newer),

@@ -6,8 +6,8 @@ use foreign_text::toml::{Field, NotToml, Table, Tree};
 
 /// The wrapper's settings whose names could be those of a key of Kata. The others have a hyphen,
 /// which no key of Kata has.
-const PLAIN_SETTINGS: [&str; 8] =
-    ["capacity", "disks", "document", "enabled", "engine", "qemu", "refuse", "transport"];
+const PLAIN_SETTINGS: [&str; 7] =
+    ["capacity", "document", "enabled", "engine", "qemu", "refuse", "transport"];
 
 /// Whether a key below `[hypervisor.NAME]` is one of the wrapper's settings, and none of Kata's.
 #[must_use]

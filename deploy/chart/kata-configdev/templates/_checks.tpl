@@ -15,8 +15,8 @@
 {{- if not (or $set.existingSecret $set.namespaces $set.namespacesSecret) -}}
 {{- printf "sets.%s: give it an existingSecret, namespaces or a namespacesSecret" $name | fail -}}
 {{- end -}}
-{{- if and (not $set.existingSecret) (or (eq $set.namespaceFallback "document") $set.disks) -}}
-{{- printf "sets.%s: namespaceFallback document and disks need an existingSecret" $name | fail -}}
+{{- if and (not $set.existingSecret) (eq $set.namespaceFallback "document") -}}
+{{- printf "sets.%s: namespaceFallback document needs an existingSecret" $name | fail -}}
 {{- end -}}
 {{- range $set.handlers -}}
 {{- $path := printf "%s/" (trimSuffix "/" .) -}}

@@ -14,9 +14,6 @@
 {{- $_ := set $names $one.secret (printf "%s/%s" $.Release.Namespace .) -}}
 {{- end -}}
 {{- $_ := set $one "settings" ($set.settings | default dict) -}}
-{{- if $set.disks -}}
-{{- $_ := set $one "disks" $set.disks -}}
-{{- end -}}
 {{- $configs := list -}}
 {{- $given := dict "name" $name "set" $set "placeholder" $.Values.placeholderSecret -}}
 {{- range $index, $secret := (include "kata-configdev.dockerConfigs" $given | fromJson).names -}}

@@ -3,7 +3,6 @@
 //! What a sandbox would get is found out by making it, not by a second description of how it is
 //! made.
 
-mod disks;
 pub(in crate::cli) mod place;
 pub(in crate::cli) mod registry;
 mod source;
@@ -16,7 +15,6 @@ use foreign_text::one_line;
 use pull_route::PlacedDocument;
 use serde::Serialize;
 
-use self::disks::FurtherReport;
 use self::place::Places;
 use self::registry::{Registries, Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
@@ -45,8 +43,6 @@ struct Answer<'a> {
     /// Why it is this document, or none.
     why: &'static str,
     providers: &'static str,
-    /// What else the node gives the sandbox.
-    disks: Vec<FurtherReport>,
     /// What is not about one registry.
     findings: Vec<Item>,
     #[serde(skip)]
@@ -88,12 +84,10 @@ pub fn run(
 ) -> Result<u8, CommandError> {
     let pod = sandbox_spec::pod(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let mut answer = match SandboxDocument::choose(&settings, &pod)? {
+    let answer = match SandboxDocument::choose(&settings, &pod)? {
         Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
         None => Answer::without_disk(bundle, image, providers, no_disk(&settings, &pod)),
     };
-    let disks = settings.disks.iter().filter(|_| settings.enabled);
-    answer.disks = disks.map(|(magic, disk)| FurtherReport::of(*magic, disk)).collect();
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
     } else {
@@ -170,7 +164,6 @@ impl<'a> Answer<'a> {
             document: Some(DocumentReport { path, chosen_by }),
             why,
             providers,
-            disks: Vec::new(),
             findings: lines.iter().map(Item::from).collect(),
             lines,
             registries: shown,
@@ -193,7 +186,6 @@ impl<'a> Answer<'a> {
             document: None,
             why,
             providers,
-            disks: Vec::new(),
             findings: Vec::new(),
             lines: Vec::new(),
             registries: Vec::new(),
@@ -220,10 +212,8 @@ impl<'a> Answer<'a> {
 
     /// Why the sandbox does not start, or pulls nothing.
     fn refusal(&self) -> Option<&String> {
-        let disks = self.disks.iter().map(|disk| disk.fault.as_ref());
-        let pulls = self.explanation.iter().map(|image| image.refused.as_ref());
-        let mut faults = disks.chain(pulls).flatten();
-        faults.next().or(self.refused.as_ref())
+        let pull = self.explanation.as_ref().and_then(|image| image.refused.as_ref());
+        pull.or(self.refused.as_ref())
     }
 
     /// What holds for all registries.
@@ -240,7 +230,6 @@ impl<'a> Answer<'a> {
         rows.extend(namespace.map(|name| ("namespace", name.to_string())));
         rows.push(("document", document));
         rows.push(("providers", self.providers.to_owned()));
-        rows.extend(self.disks.iter().map(FurtherReport::row));
         rows.extend(self.lines.iter().map(row));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows

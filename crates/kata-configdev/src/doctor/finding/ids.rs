@@ -1,12 +1,11 @@
 //! The ids of all findings, by name.
 
 /// Every id that doctor prints; the table of `docs/doctor.md` has a row for each.
-pub const IDS: [&str; 75] = [
+pub const IDS: [&str; 74] = [
     "annotation-directory",
     "annotation-document",
     "annotation-overlap",
     "annotations-not-passed",
-    "disk-source",
     "document-access",
     "document-invalid",
     "document-missing",

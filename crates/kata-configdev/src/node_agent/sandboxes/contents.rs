@@ -135,7 +135,7 @@ impl<'a> Contents<'a> {
             let changed = false;
             return Ok(Brought::There { state, changed });
         };
-        match update(run_root, sandbox, Magic::IMAGEPULLER, image) {
+        match update(run_root, sandbox, image) {
             Ok(updated) => Ok(Brought::There { state, changed: updated.changed }),
             // It is about to start, or has just ended.
             Err(UpdateError::Nothing { .. }) => Ok(Brought::Gone),

@@ -3,7 +3,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use tempfile::TempDir;
 
 use super::*;
-use crate::further_disk::FurtherDisk;
 use crate::namespace::Engine;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
@@ -48,10 +47,7 @@ fn all_keys_and_their_defaults() {
                capacity = \"64K\"\nrun-root = \"/x\"\nwithout-spec = \"none\"\n\
                 refuse = \"disk\"\nguest-pull = true\nenabled = false\n\
                 missing-document = \"late\"\nengine = \"cri-o\"\n\
-                namespace-fallback = \"/etc/o.toml\"\n\
-               [disks.timesync]\nsource = \"/etc/ntp.conf\"\n";
-    let timesync = "timesync".parse().unwrap();
-    let ntp = FurtherDisk::new(timesync, "/etc/ntp.conf".into(), None, None).unwrap();
+                namespace-fallback = \"/etc/o.toml\"\n";
     assert_eq!(
         load(&node(all, &[])).unwrap().settings,
         Settings {
@@ -68,7 +64,6 @@ fn all_keys_and_their_defaults() {
             without_spec: Some(WithoutSpec::None),
             refuse: Refuse::Disk,
             guest_pull: true,
-            disks: [(timesync, ntp)].into(),
             ..Settings::default()
         }
     );
@@ -114,26 +109,6 @@ fn later_files_win_per_key() {
         ("qemu.default", "built in"),
     ] {
         assert_eq!(origin(effective.origins.of(key)), expected, "{key}");
-    }
-}
-
-#[test]
-fn disks_are_merged_by_magic() {
-    let disk = |magic: &str, more: &str| format!("disks.{magic} = {{source = \"/x\"{more}}}\n");
-    let one = disk("timesync", "");
-    let load = |drop_in: &str| load(&node(&one, &[("a.toml", drop_in)]));
-    let merged = load(&(disk("othersss", "") + &disk("timesync", ", max-bytes = 5"))).unwrap();
-    let sizes = merged.settings.disks.values().map(|disk| disk.max_bytes);
-    assert_eq!(sizes.collect::<Vec<_>>(), [4 << 20, 5]);
-    let origin = merged.origins.of("disks.timesync").to_string();
-    assert!(origin.ends_with("/config.d/a.toml:2"), "{origin}");
-    let many: String = (0..MAX_DISKS).map(|n| disk(&format!("disk-{n:03}"), "")).collect();
-    for (drop_in, rule) in [
-        (disk("othersss", ", serial = \"timesync\""), "another disk has the serial"),
-        (many, "timesync: more than 8 disks"),
-    ] {
-        let message = load(&drop_in).unwrap_err();
-        assert!(message.contains(rule), "{message}");
     }
 }
 

@@ -155,7 +155,7 @@ fn sandbox() -> (TempDir, SandboxId) {
 }
 
 fn open(run: &TempDir, sandbox: &SandboxId) -> Result<InPlace, String> {
-    InPlace::open_within(run.path(), sandbox, Magic::IMAGEPULLER, Duration::from_millis(50))
+    InPlace::open_within(run.path(), sandbox, Duration::from_millis(50))
         .map(Option::unwrap)
         .map_err(|error| error.to_string())
 }
@@ -163,8 +163,8 @@ fn open(run: &TempDir, sandbox: &SandboxId) -> Result<InPlace, String> {
 #[test]
 fn the_file_stays_the_same_file() {
     let (run, sandbox) = sandbox();
-    assert!(InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER).unwrap().is_none());
-    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("old", 4096)).unwrap();
+    assert!(InPlace::open(run.path(), &sandbox).unwrap().is_none());
+    let path = put(run.path(), &sandbox, &image("old", 4096)).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
     let before = path.metadata().unwrap();
     let new = image("new", 4096);
@@ -179,7 +179,7 @@ fn the_file_stays_the_same_file() {
     assert_eq!(after.mode() & 0o7777, 0o600);
     drop(file);
     remove(run.path(), &sandbox).unwrap();
-    assert!(InPlace::open(run.path(), &sandbox, Magic::IMAGEPULLER).unwrap().is_none());
+    assert!(InPlace::open(run.path(), &sandbox).unwrap().is_none());
 }
 
 /// How often this process has the file open.
@@ -196,21 +196,20 @@ fn times_open(path: &Path) -> usize {
 #[test]
 fn one_update_at_a_time() {
     let (run, sandbox) = sandbox();
-    let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("old", 512)).unwrap();
+    let path = put(run.path(), &sandbox, &image("old", 512)).unwrap();
     let first = open(&run, &sandbox).unwrap();
     let busy = open(&run, &sandbox).unwrap_err();
     assert!(busy.contains("another update"), "{busy}");
     // The second one waits with the file open, and then the name is another file's.
     let waiting = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            InPlace::open_within(run.path(), &sandbox, Magic::IMAGEPULLER, Duration::from_secs(60))
-                .map(|_| ())
+            InPlace::open_within(run.path(), &sandbox, Duration::from_secs(60)).map(|_| ())
         });
         let start = Instant::now();
         while times_open(&path) < 2 && start.elapsed() < Duration::from_secs(60) {
             sleep(Duration::from_millis(1));
         }
-        put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("other", 512)).unwrap();
+        put(run.path(), &sandbox, &image("other", 512)).unwrap();
         drop(first);
         waiting.join().unwrap()
     });
@@ -225,7 +224,7 @@ fn one_update_at_a_time() {
 fn only_an_image_is_updated() {
     let refused = |change: &dyn Fn(&Path), part: &str| {
         let (run, sandbox) = sandbox();
-        let path = put(run.path(), &sandbox, Magic::IMAGEPULLER, &image("old", 512)).unwrap();
+        let path = put(run.path(), &sandbox, &image("old", 512)).unwrap();
         change(&path);
         let error = open(&run, &sandbox).unwrap_err();
         assert!(error.contains(part), "{error}");
