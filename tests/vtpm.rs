@@ -70,18 +70,11 @@ fn a_kernel_parameter_changes_a_pcr_and_the_configuration_disk_none() -> Result<
     let expected = pcrs(&none)?;
     assert_eq!(none.value("config"), None, "{}", none.console);
 
-    let mut copied = Vec::new();
-    for document in [
-        "[registries.\"a.corp\"]\nusername = \"one\"\npassword = \"1\"\n",
-        "[registries.\"b.corp\"]\nusername = \"two\"\npassword = \"22\"\nplain-http = true\n",
-    ] {
-        let report = measured(Some(document), None)?;
-        let config = report.value("config").context("no configuration arrived")?;
-        assert!(config.ends_with(" /run/insecure-cfg/imagepuller.toml"), "{config}");
-        copied.push(config.to_owned());
-        assert_eq!(pcrs(&report)?, expected, "a PCR depends on the disk");
-    }
-    assert_ne!(copied[0], copied[1], "the two disks differ");
+    let document = "[registries.\"a.corp\"]\nusername = \"one\"\npassword = \"1\"\n";
+    let report = measured(Some(document), None)?;
+    let config = report.value("config").context("no configuration arrived")?;
+    assert!(config.ends_with(" /run/insecure-cfg/imagepuller.toml"), "{config}");
+    assert_eq!(pcrs(&report)?, expected, "a PCR depends on the disk");
 
     let other = measured(None, Some("configdev.other=1"))?;
     let other = pcrs(&other)?;
