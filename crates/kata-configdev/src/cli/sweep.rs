@@ -29,7 +29,8 @@ use crate::{exit, sweep};
 ///
 /// An image that cannot be looked at or removed does not keep the rest; the exit code is 69 then.
 ///
-/// Expired answers of credential providers, which are kept below /run, go too and are not counted.
+/// Expired answers of credential providers, and refusals older than a day, which are kept below
+/// /run, go too and are not counted.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

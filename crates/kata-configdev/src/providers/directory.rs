@@ -14,7 +14,7 @@ pub(crate) const PARENT: &str = "kata-configdev";
 
 /// Opens the directory `name` below that of this program in `run_root`, and makes it, mode 0700,
 /// where it is missing and `make` says so. `None` where it cannot be had, or where somebody else
-/// than root may change it or one above it.
+/// than root may change it or that of this program.
 pub(crate) fn open_below(run_root: &Path, name: &str, make: bool) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut directory = open(run_root, flags, Mode::empty()).ok()?;

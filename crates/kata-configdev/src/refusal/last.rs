@@ -48,27 +48,31 @@ pub fn put(run_root: &Path, sandbox: Option<&str>, refusal: &Refusal) {
     let Some(directory) = open_below(run_root, NAME, true) else {
         return;
     };
+    let text = format!("{}\n{}\n", refusal.cause, one_line(&refusal.line).up_to(MAX_LINE_CHARS));
+    let name = sandbox.as_str();
+    if image_file::replace(&directory, name.as_ref(), text.as_bytes(), Keep::UntilReboot).is_err() {
+        // An older refusal is not the last one.
+        let _ = unlinkat(&directory, name, AtFlags::empty());
+    }
+    // After writing: of several at once the last one sees what all wrote.
     let mut files = files(&directory).unwrap_or_default();
-    files.retain(|file| file.name != sandbox.as_str());
     files.sort_by_key(|file| file.written);
-    let surplus = (files.len() + 1).saturating_sub(MAX_FILES);
-    for file in &files[..surplus] {
+    for file in &files[..files.len().saturating_sub(MAX_FILES)] {
         let _ = unlinkat(&directory, file.name.as_str(), AtFlags::empty());
     }
-    let text = format!("{}\n{}\n", refusal.cause, one_line(&refusal.line).up_to(MAX_LINE_CHARS));
-    let name = sandbox.as_str().as_ref();
-    let _ = image_file::replace(&directory, name, text.as_bytes(), Keep::UntilReboot);
 }
 
-/// The line of the last refusal of a sandbox.
+/// The line of the last refusal of a sandbox, for as long as it is kept.
 #[must_use]
 pub fn line(run_root: &Path, sandbox: &SandboxId) -> Option<String> {
     let directory = open_below(run_root, NAME, false)?;
-    read(&directory, sandbox.as_str()).map(|(_, line)| line)
+    let files = files(&directory).ok()?;
+    let file = files.iter().find(|file| file.name == sandbox.as_str())?;
+    let (_, line) = read(&directory, &file.name).filter(|_| file.is_younger(KEPT_FOR))?;
+    Some(line)
 }
 
-/// How many sandboxes were refused a short time ago, by cause. A cause that no sandbox was refused
-/// for has 0: a collector sees no increase of what it has not seen before.
+/// How many sandboxes were refused a short time ago, by cause; 0 for a cause of none.
 #[must_use]
 pub fn recent(run_root: &Path) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::from(CAUSES.map(|cause| (cause, 0)));
@@ -76,8 +80,7 @@ pub fn recent(run_root: &Path) -> BTreeMap<&'static str, u64> {
         return counts;
     };
     for file in files(&directory).unwrap_or_default() {
-        let is_recent = file.age().is_some_and(|age| age < RECENT);
-        let cause = is_recent.then(|| read(&directory, &file.name)).flatten();
+        let cause = file.is_younger(RECENT).then(|| read(&directory, &file.name)).flatten();
         let known = cause.and_then(|(cause, _)| CAUSES.into_iter().find(|known| *known == cause));
         if let Some(cause) = known {
             *counts.entry(cause).or_default() += 1;
@@ -92,7 +95,7 @@ pub fn forget(run_root: &Path, min_age: Duration) {
         return;
     };
     for file in files(&directory).unwrap_or_default() {
-        if file.age().is_none_or(|age| age >= min_age) {
+        if !file.is_younger(min_age) {
             let _ = unlinkat(&directory, file.name.as_str(), AtFlags::empty());
         }
     }
@@ -111,9 +114,9 @@ struct Entry {
 }
 
 impl Entry {
-    /// How long ago it was written; `None` where the clock was set back since.
-    fn age(&self) -> Option<Duration> {
-        self.written.elapsed().ok()
+    /// Whether it was written so short a time ago, or the clock was set back since.
+    fn is_younger(&self, age: Duration) -> bool {
+        self.written.elapsed().is_ok_and(|old| old < age) || self.written.elapsed().is_err()
     }
 }
 

@@ -116,6 +116,28 @@ fn refusals_are_few_and_young() {
     assert!(directory.join("0123").exists() && !directory.join("old-7").exists());
 }
 
+/// Others than root may not write below `/run`, but what they could leave there is not followed.
+#[test]
+fn a_refusal_follows_no_link() {
+    let node = node();
+    let directory = node.path("run/kata-configdev/refusals");
+    std::fs::create_dir_all(&directory).unwrap();
+    node.set_mode("run/kata-configdev", 0o755);
+    node.set_mode("run/kata-configdev/refusals", 0o700);
+    node.add_settings(&format!("run-root = {:?}\n", node.path("run")));
+    node.write("other", "other");
+    let other = node.path("other");
+    std::os::unix::fs::symlink(&other, directory.join("0123")).unwrap();
+    let machine = ["-name", "sandbox-0123", "-machine", "isapc"];
+    assert_refused(&node, &machine, 65, &["isapc"]);
+    assert_eq!(std::fs::read_to_string(&other).unwrap(), "other");
+    assert!(!directory.join("0123").is_symlink());
+    std::fs::rename(&directory, node.path("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(node.path("elsewhere"), &directory).unwrap();
+    assert_refused(&node, &machine, 65, &["isapc"]);
+    assert_eq!(std::fs::read_dir(node.path("elsewhere")).unwrap().count(), 0);
+}
+
 fn node() -> Node {
     Node::new("/bin/echo")
 }
