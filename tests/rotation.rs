@@ -8,9 +8,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Result, bail, ensure};
 use end_to_end::{WATCHED_PULLS, assert_tells, site};
 use vm_harness::site::REGISTRY_NAME;
-use vm_harness::{
-    Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark,
-};
+use vm_harness::{Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark};
 
 /// How long the first token lasts. The guest has to boot and to pull within it, and the test takes
 /// about as long; where the machine was too busy for that, the next one is tried.

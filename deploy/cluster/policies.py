@@ -13,8 +13,6 @@ GROUP = "/apis/admissionregistration.k8s.io/v1"
 PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
 ANNOTATION = "io.katacontainers.config.runtime.imagepuller_"
 SHARED, OWN = "/etc/kata-configdev/documents", "/run/kata-configdev/policy.kata/default/documents"
@@ -35,14 +33,9 @@ DOCUMENTS = [
 ]
 
 
-def pod(name, images, annotations, runtime_class=None):
-    """A pod with a container for each image; the last one is an init container."""
-    containers = [{"name": f"c{at}", "image": image} for at, image in enumerate(images)]
-    spec = {"containers": containers[:-1] or containers}
-    if len(containers) > 1:
-        spec["initContainers"] = containers[-1:]
-    if runtime_class:
-        spec["runtimeClassName"] = runtime_class
+def pod(name, annotations):
+    """A pod with one container."""
+    spec = {"containers": [{"name": "c", "image": "a.corp/x"}]}
     return {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
 
 
@@ -55,7 +48,7 @@ class Policies:
     def install(self, helm):
         """Makes the policies as the chart has them, and waits until they work. A pod is older."""
         self.api.make_namespace("team")
-        self.make("early", ["a.corp/x"], {f"{ANNOTATION}config": "/x"}, dry="")
+        self.make("early", {f"{ANNOTATION}config": "/x"}, dry="")
         values = [f"--values={VALUES}", "--set-json",
                   f'sets.default.settings.annotation-allow=["{SHARED}","{TENANTS}/{{namespace}}"]']
         told = subprocess.run([helm, "template", "kata", CHART, "-n", "policy", *values],
@@ -69,13 +62,13 @@ class Policies:
                 raise SystemExit("the policies do nothing")
             time.sleep(0.2)
 
-    def make(self, *wanted, dry="?dryRun=All"):
-        return self.api.call("POST", f"/api/v1/namespaces/team/pods{dry}", pod(*wanted))
+    def make(self, name, annotations, dry="?dryRun=All"):
+        return self.api.call("POST", f"/api/v1/namespaces/team/pods{dry}", pod(name, annotations))
 
     def refusal(self, annotations):
         """Why a pod is refused; None where it is not."""
         try:
-            self.make("one", ["a.corp/x"], annotations)
+            self.make("one", annotations)
             return None
         except Refused as error:
             return str(error)
@@ -110,7 +103,7 @@ class Policies:
 
     def other_ways(self):
         """A label is an annotation for CRI-O, and a binding's annotations become the pod's."""
-        labelled = pod("one", ["a.corp/x"], {})
+        labelled = pod("one", {})
         labelled["metadata"]["labels"] = {f"{ANNOTATION}config": ""}
         binding = {"metadata": {"name": "early", "annotations": {f"{ANNOTATION}config": "/y"}},
                    "target": {"kind": "Node", "name": "none"}}

@@ -60,6 +60,12 @@ fn write_policy(policy: &Policy, out: &mut Written, findings: &mut Findings) {
         findings.problem(place.clone(), rule);
         return;
     }
+    if key == "uri" {
+        let note = "a signature of that policy without signedIdentity means matchRepository here; \
+            by the uri of an [image-policy] it does so only where all keys are kbs: URIs, so write \
+            it into the policy";
+        findings.note(place.clone(), note);
+    }
     out.table("[image-policy]", place);
     out.key(key, text.as_str(), place);
 }

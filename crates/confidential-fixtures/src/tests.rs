@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use test_http::{Server, Tunnel};
 
 use crate::{
-    AttestationAgent, DataHub, EventLog, Kbs, Policy, Proofs, Vault, recorded_bytes,
-    recorded_call,
+    AttestationAgent, DataHub, EventLog, Kbs, Policy, Proofs, Vault, recorded_bytes, recorded_call,
 };
 use test_http::pki::Authority;
 use vm_harness::Scratch;

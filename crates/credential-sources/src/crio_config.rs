@@ -12,9 +12,9 @@ pub const MAX_CRIO_CONFIG_BYTES: usize = 256 << 10;
 
 /// A value, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed<T> {
+pub struct Placed {
     /// The value.
-    pub value: T,
+    pub value: String,
     /// The file, as who added it calls it.
     pub source: String,
     /// The line, from 1.
@@ -27,7 +27,7 @@ pub struct Runtime {
     /// The last file that has its table, as who added it calls it.
     pub source: String,
     /// The main file of Kata's configuration, `runtime_config_path`.
-    pub config_path: Option<Placed<String>>,
+    pub config_path: Option<Placed>,
     /// `runtime_path`.
     pub program: Option<String>,
     /// Whether images are left to the guest, `runtime_pull_image`.
@@ -66,7 +66,7 @@ impl Runtime {
         if let Some(field) = keys.take("runtime_config_path")
             && let Ok(path) = field.text()
         {
-            self.config_path = Some(placed(path.to_owned(), source, field.line));
+            self.config_path = Some(placed(path, source, field.line));
         }
         if let Some(Ok(text)) = keys.take("runtime_path").map(|field| field.text()) {
             self.program = Some(text.to_owned());
@@ -77,9 +77,8 @@ impl Runtime {
     }
 }
 
-fn placed<T>(value: T, source: &str, line: usize) -> Placed<T> {
-    let source = source.to_owned();
-    Placed { value, source, line }
+fn placed(value: &str, source: &str, line: usize) -> Placed {
+    Placed { value: value.to_owned(), source: source.to_owned(), line }
 }
 
 fn table<'t, 'i>(above: Option<Table<'t, 'i>>, key: &str) -> Option<Table<'t, 'i>> {
@@ -102,7 +101,7 @@ mod tests {
         config.add(b"[crio\n", "d.conf").unwrap_err();
         let expected = Runtime {
             source: "b.conf".into(),
-            config_path: Some(placed("/c.toml".into(), "a.conf", 4)),
+            config_path: Some(placed("/c.toml", "a.conf", 4)),
             program: Some("/b".into()),
             pulls_in_guest: Some(true),
         };

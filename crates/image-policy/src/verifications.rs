@@ -7,8 +7,9 @@ use crate::places::MAX_SIGNATURES;
 use crate::policy::MAX_POLICY_KEYS;
 
 /// The most verifications of one pull: as many as one place has signatures at most, for each key
-/// that a policy has at most. To verify is what costs time, a tenth of a millisecond and more, and
-/// whoever serves the image says how many signatures there are.
+/// that a policy has at most; a signature that comes early may be verified twice. To verify is what
+/// costs time, a tenth of a millisecond and more, and whoever serves the image says how many
+/// signatures there are.
 pub const MAX_VERIFICATIONS: usize = MAX_SIGNATURES * MAX_POLICY_KEYS;
 
 /// The verifications that are left of one pull, for all rulings that are given them.

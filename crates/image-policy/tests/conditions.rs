@@ -132,8 +132,9 @@ fn a_section_is_given_its_meaning_or_named_by_line() {
         checked.document.image_policy.unwrap()
     };
     let text = format!(
-        "[image-policy]\ntext = '''{{\"default\":{REJECT},\"transports\":{{}}}}'''\nallow-tags = [\"r.test\"]\nsigned-not-before = 2026-01-01T01:00:00+01:00\nrefuse \
-        = [\"{DIGEST}\"]\n"
+        "[image-policy]\ntext = '''{{\"default\":{REJECT},\"transports\":{{}}}}'''\n\
+        allow-tags = [\"r.test\"]\nsigned-not-before = 2026-01-01T01:00:00+01:00\n\
+        refuse = [\"{DIGEST}\"]\n"
     );
     let (conditions, policy) = section::read(&written(&text)).unwrap();
     assert_eq!(conditions.signed_not_before(), Some(1_767_225_600));

@@ -77,8 +77,8 @@ impl Search {
     }
 
     /// Refuses to do without the configuration `target`, which no disk in `scan` carries, where it
-    /// is expected, or where a disk has its name or its magic for a serial: nobody may take it for one that the host did
-    /// not mean to give.
+    /// is expected, or where a disk has its name or its magic for a serial: nobody may take it for
+    /// one that the host did not mean to give.
     ///
     /// # Errors
     ///

@@ -172,6 +172,7 @@ fn a_configuration_that_should_be_there_is_refused_where_it_is_not() {
         (&[], "", true, "(0 disks could not be read)"),
         (&zero, "imagepuller\n", false, "whose serial is \"imagepuller\": offset 0: expected a"),
         (&other, "imagepuller", false, "found \"anothers\""),
+        (&other, "imgpullr", false, "whose serial is \"imgpullr\": offset 0: expected a"),
         (b"", "imagepuller", true, "empty"),
         (b"none", "imagepuller", false, "open the device node"),
         (&zero, "imagepuller2", false, ""),

@@ -80,7 +80,7 @@ fn a_mistake_in_the_settings_closes_the_guest() {
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
     assert!(matches!(outcome.initdata, Err(Error::Settings(..))));
-    assert!(machine.deny_policy().contains("is the measured document"));
+    assert!(machine.deny_policy().contains("unknown field `files`"));
     assert!(puller(&outcome).is_err());
     let files = machine.insecure().unwrap();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);

@@ -107,7 +107,8 @@ impl Pod {
     }
 }
 
-/// What of the spec matters here; the rest is skipped, not kept.
+/// What of the spec matters here; of the rest no more than the annotations is kept, to judge their
+/// names.
 #[derive(Deserialize)]
 struct Spec {
     #[serde(rename = "ociVersion")]

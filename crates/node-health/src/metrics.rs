@@ -16,7 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 /// What begins the names of all metrics.
 const PREFIX: &str = "kata_configdev";
 
-/// The most series of each metric, far more than a node has sets, registries and causes: what is
+/// The most series of each metric, far more than a node has sets and registries: what is
 /// written below `/run` by others must not fill a collector.
 const MAX_SERIES: usize = 4096;
 

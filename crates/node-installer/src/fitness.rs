@@ -98,7 +98,7 @@ impl Fitness {
         set: &Set,
         place: Option<&str>,
     ) {
-        let text = wrapper_settings::settings_text(options, name, set, true, &self.view);
+        let text = wrapper_settings::settings_text(options, name, set, &self.view);
         match read(node, options, set, &text) {
             Ok(meaning) => {
                 for path in meaning.qemu {

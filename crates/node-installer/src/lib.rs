@@ -18,8 +18,7 @@
 //! - `secret`: a secret as the kubelet mounts it. `docker_config`: one with docker's credentials.
 //!   `decryption_keys`: one with keys of encrypted images. `source`: what one document is made of.
 //!   `group`: the documents of namespaces, and those for the annotation. `document`: the document
-//!   that secrets make together. `arrival`: what takes its place
-//!   until they come.
+//!   that secrets make together. `arrival`: what takes its place until they come.
 //! - [`engine`]: which container engine runs the node's pods.
 //! - [`kata`]: what Kata's own configuration of a handler says, and what is wrong with it.
 //! - [`rules`]: what the wrapper makes of its settings. `fitness`: whether a sandbox of a set would

@@ -284,7 +284,7 @@ impl Options {
             // A switch that turns the wrapper off works whatever the rest says.
             if set.enabled {
                 let view = View::default();
-                let text = wrapper_settings::settings_text(self, name, set, true, &view);
+                let text = wrapper_settings::settings_text(self, name, set, &view);
                 (self.rules.check_text)(&text)
                     .map_err(|rule| format!("sets.{name:?}.settings: {rule}"))?;
             }

@@ -1,8 +1,7 @@
 //! From the plan to the node: one pass that changes what is not as it should be, and nothing else.
 //!
-//! `opening`: the prefix, its owner and its list. `documents`: those besides a set's
-//! own. `order`: the wrapper and its settings. `putting`: what should be there. `removal`: what
-//! should not.
+//! `opening`: the prefix, its owner and its list. `documents`: those besides a set's own. `order`:
+//! the wrapper and its settings. `putting`: what should be there. `removal`: what should not.
 
 mod documents;
 mod opening;

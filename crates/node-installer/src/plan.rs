@@ -125,7 +125,7 @@ pub(crate) fn files(
     }
     let path = document_path(options, name);
     files.extend(document.map(|document| secret(Kind::Document, path, document)));
-    let settings = settings_text(options, name, set, true, view);
+    let settings = settings_text(options, name, set, view);
     let settings = match view.is_settled(set) {
         true => text(settings),
         false => view.turned_off.clone(),

@@ -25,13 +25,7 @@ const TRANSPORT: &str = "transport";
 
 /// The text of a set's settings file. What the administrator says of `guest-pull` wins over
 /// what Kata's configuration says.
-pub(crate) fn settings_text(
-    options: &Options,
-    name: &str,
-    set: &Set,
-    with_document: bool,
-    view: &View,
-) -> String {
+pub(crate) fn settings_text(options: &Options, name: &str, set: &Set, view: &View) -> String {
     let mut settings = set.settings.clone();
     if !set.enabled {
         settings.insert("enabled".into(), false.into());
@@ -44,12 +38,9 @@ pub(crate) fn settings_text(
         // The only one of the wrapper's that an update reaches.
         settings.entry(TRANSPORT).or_insert("file".into());
     }
-    if with_document {
-        put_documents(&mut settings, options, name, set, view);
-        let told = || arrival::before_the_first_pass(set).into();
-        let missing = settings.entry(arrival::MISSING_DOCUMENT);
-        missing.or_insert_with(told);
-    }
+    put_documents(&mut settings, options, name, set, view);
+    let told = || arrival::before_the_first_pass(set).into();
+    settings.entry(arrival::MISSING_DOCUMENT).or_insert_with(told);
     format!(
         "# Written by the node installer of kata-configdev; change its configuration \
         instead.\n{settings}"

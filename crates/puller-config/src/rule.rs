@@ -228,7 +228,7 @@ pub enum Rule {
     /// A text that begins as a sealed secret does.
     #[error(
         "begins with \"sealed.\", and sealed secrets are not read: name the resource in \
-        \"credentials-uri\"; a password that begins so goes into \"auth\""
+        \"credentials-uri\"; write a user name and a password that begins so as \"auth\""
     )]
     Sealed,
     /// `ca-certs-uri` and `ca-certs` in one entry.

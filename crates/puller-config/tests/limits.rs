@@ -139,7 +139,7 @@ fn numbers_and_lengths_are_bounded() {
         (
             MAX_RESOURCE_SOURCES,
             &|count| {
-                let sources = each(count, |at| format!("'offline=/{at}',"));
+                let sources = each(count, |at| format!("'file=/{at}',"));
                 format!("[resources]\nsources = [{sources}]")
             },
             at("resources.sources", "there are at most 8 sources"),
@@ -147,7 +147,7 @@ fn numbers_and_lengths_are_bounded() {
         (
             MAX_RESOURCES_FROM,
             &|count| {
-                let from = each(count, |at| format!("'a/b/{at}' = 'offline=/a', "));
+                let from = each(count, |at| format!("'a/b/{at}' = 'file=/a', "));
                 format!("[resources]\nfrom = {{{}}}", from.trim_end_matches(", "))
             },
             at("resources.from", "has at most 64 resources"),

@@ -18,9 +18,8 @@ use crate::transport::Transport;
 /// Removes what attach left for a sandbox.
 ///
 /// That is the file of the transport "file", and its directory if nothing else is in it; with
-/// --socket also the VMM's socket of "vhost-user", which
-/// the process that served it may not remove from its sandbox. The other transports leave nothing.
-/// Doing it again is no error.
+/// --socket also the VMM's socket of "vhost-user", which the process that served it may not remove
+/// from its sandbox. The other transports leave nothing. Doing it again is no error.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,

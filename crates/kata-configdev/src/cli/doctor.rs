@@ -15,10 +15,10 @@ use crate::sandbox_id::SandboxId;
 /// Looks for what is wrong on a node, and says what to do about it.
 ///
 /// It looks at Kata's handlers with their drop-ins, and for each wrapper that they name at the
-/// wrapper, its settings, QEMU, the document; at what containerd or CRI-O tells
-/// the handlers; and at whether images are pulled in the guest. Nothing is changed. There is one
-/// line for each finding: the file and line, whether it is a fault, a warning or a note, its id,
-/// what it is, and the remedy.
+/// wrapper, its settings, QEMU, the document; at what containerd or CRI-O tells the handlers; and
+/// at whether images are pulled in the guest. Nothing is changed. There is one line for each
+/// finding: the file and line, whether it is a fault, a warning or a note, its id, what it is, and
+/// the remedy.
 ///
 /// A fault keeps sandboxes from starting, or from what they should have: then the exit code is 65.
 #[derive(Args, Debug)]

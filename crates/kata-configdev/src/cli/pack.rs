@@ -11,9 +11,9 @@ use crate::cli::{CommandError, UsageError};
 use crate::digest;
 use crate::{SandboxError, exit, image_file};
 
-/// Packs the document `config` into the image `output`. A document that is
-/// not valid is refused as by `check`, and nothing is written. The document itself is refused as
-/// output: it may be the only copy.
+/// Packs the document `config` into the image `output`. A document that is not valid is refused as
+/// by `check`, and nothing is written. The document itself is refused as output: it may be the only
+/// copy.
 pub fn run(
     config: &Path,
     output: &Path,

@@ -27,8 +27,8 @@ use crate::sandbox_id::SandboxId;
 /// The record's name in its sandbox's directory.
 pub const NAME: &str = "imagepuller.json";
 
-/// The longest record: two paths and what JSON makes of them. Free to change.
-const MAX_RECORD_BYTES: usize = 1 << 20;
+/// The longest record: two paths and a namespace, and what JSON makes of them. Free to change.
+const MAX_RECORD_BYTES: usize = 64 << 10;
 
 /// What a sandbox's configuration is made of; by default of nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

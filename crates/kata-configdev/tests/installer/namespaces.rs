@@ -301,6 +301,7 @@ fn mistakes_are_refused_with_their_place() {
         ("namespace-fallback = \"/x\"", "unknown variant `/x`"),
         ("namespaces.a.only-registries = [\"x\"]", "unknown field `only-registries`"),
         ("only-registries = [\"x\"]", "unknown field `only-registries`"),
+        ("disks.timesync = \"x\"", "unknown field `disks`"),
     ] {
         let text = machine.configuration();
         let text = text.replace("[sets.default]\n", &format!("[sets.default]\n{line}\n"));

@@ -57,7 +57,7 @@ fn a_key_that_this_version_does_not_know_is_kept() {
     assert_eq!(machine.files(), [""; 0]);
 }
 
-/// Lists once had neither a number nor kinds.
+/// A list has its number, and each of its files a kind.
 #[test]
 fn a_list_of_no_known_form_is_damaged() {
     for key in ["format", "files"] {

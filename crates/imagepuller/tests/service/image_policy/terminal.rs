@@ -121,7 +121,7 @@ fn privileged_the_policy_of_cocos_example_takes_what_cosign_signs() {
     let key = fs::read(place.team.public()).unwrap();
     let vault = Vault::new().with("default/cosign-public-key/test", key).offline_file();
     fs::write(desk.0.join("resources.json"), vault).unwrap();
-    let source = format!("offline={}", desk.0.join("resources.json").display());
+    let source = format!("file={}", desk.0.join("resources.json").display());
     let arguments = ["--policy", &file, "--resources", &source, &image];
     desk.refuse(&arguments, &["no signature was found"]);
     place.sign(&place.team, &digest, &place.name("team/other"), "team/app");

@@ -270,8 +270,9 @@ fn a_full_directory_takes_nothing_more() {
     assert!(!finds(&at(&dir, 0), "reg.corp"));
 }
 
-/// Which repositories are asked about, a pod's annotation says: with a thousand of them it took all
-/// the room, and every other sandbox had to ask again.
+/// A plugin is asked about one registry and answers for everything, with the pair of that registry
+/// alone. The second sandbox took this for its answer about another registry, too, and that one
+/// silently lost its password.
 #[test]
 fn an_answer_for_everything_is_none_about_a_registry_that_it_does_not_name() {
     let Some(dir) = in_memory() else { return };
