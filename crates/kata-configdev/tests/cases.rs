@@ -6,29 +6,26 @@ use test_command::{Program, skipped_without_root};
 
 use crate::command;
 
-/// No page shows one of these, nor does what is recorded anew.
+/// No command shows one of these, unless its page says so.
 const SECRETS: [&str; 5] =
     ["hunter2", "aHVudGVyMi", "cHVsbGVyOmh1bnRlcjI", "cm9ib3Q6aHVudGVyMg", "plugin-user"];
 const PROGRAM: Program = Program { secrets: &SECRETS, ..command::PROGRAM };
 
-/// Where it succeeds.
-const PRINTS_SECRETS: Program = Program { prints_document: true, ..PROGRAM };
-
 /// Runs the page of the test, as root where it shows what is said of others' files.
-fn page(test: &str, program: Program) {
+fn page(test: &str) {
     let name = test.trim_start_matches("privileged_");
     if name != test && skipped_without_root("a page of what root's files are said to be") {
         return;
     }
-    program.cases(&format!("tests/cases/{name}.md"));
+    PROGRAM.cases(&format!("tests/cases/{name}.md"));
 }
 
 macro_rules! pages {
-    ($($test:ident: $program:expr,)*) => {
+    ($($test:ident,)*) => {
         $(
             #[test]
             fn $test() {
-                page(stringify!($test), $program);
+                page(stringify!($test));
             }
         )*
 
@@ -44,16 +41,16 @@ macro_rules! pages {
 }
 
 pages! {
-    clouds: PROGRAM,
-    command_line: PROGRAM,
-    config: PROGRAM,
-    credential_provider: PRINTS_SECRETS,
-    explain: PROGRAM,
-    inspect: PROGRAM,
-    policy: PROGRAM,
-    privileged_check: PROGRAM,
-    privileged_doctor: PROGRAM,
-    privileged_new: PRINTS_SECRETS,
-    privileged_pack: PROGRAM,
-    sandbox: PROGRAM,
+    clouds,
+    command_line,
+    config,
+    credential_provider,
+    explain,
+    inspect,
+    new,
+    pack,
+    policy,
+    privileged_check,
+    privileged_doctor,
+    sandbox,
 }

@@ -15,6 +15,9 @@ impl Program {
     /// or the end of the block, are `? CODE` where the exit code is not 0, then standard output,
     /// then standard error with `! ` before each line. `[CWD]` is the path of the folder.
     ///
+    /// No command prints one of the secrets, but to the standard output of one that succeeds and
+    /// that ends with `# secrets`.
+    ///
     /// With `CASES=record` the page is written, not compared. No command may end a pipe early, as
     /// `head` does: whether the program still prints its error then varies.
     #[track_caller]
@@ -42,9 +45,13 @@ impl Program {
             // Shown where a test fails.
             eprintln!("$ {command}");
             let mut shell = Command::new("sh");
+            let shows = command.ends_with(" # secrets");
             let command = format!("umask 022\n{command}");
             shell.args(["-c", &command]).current_dir(folder.path("")).env("PATH", &path);
-            let run = self.finish(shell.stdin(Stdio::null()));
+            let program = Self { prints_document: shows, ..*self };
+            let run = program.finish(shell.stdin(Stdio::null()));
+            let has_secret = self.secrets.iter().any(|secret| run.stdout.contains(secret));
+            assert_eq!(has_secret, shows, "`# secrets` is for commands that print one");
             if run.code != 0 {
                 writeln!(shown, "? {}", run.code).unwrap();
             }
