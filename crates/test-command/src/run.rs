@@ -13,8 +13,6 @@ pub struct Program {
     pub path: &'static str,
     /// The secrets in the files of the tests.
     pub secrets: &'static [&'static str],
-    /// Whether its standard output is a document, which has secrets, where it succeeds.
-    pub prints_document: bool,
 }
 
 impl Program {
@@ -38,7 +36,7 @@ impl Program {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let _ = child.stdin.take().unwrap().write_all(input.as_ref());
-        self.check(child.wait_with_output().unwrap(), &command)
+        self.check(child.wait_with_output().unwrap(), &command, false)
     }
 
     /// The program, not yet started.
@@ -52,11 +50,13 @@ impl Program {
     /// Runs a [`Program::command`] that was changed, or another program with its arguments.
     pub fn finish(&self, command: &mut Command) -> Run {
         let output = command.output().unwrap();
-        self.check(output, command)
+        self.check(output, command, false)
     }
 
-    /// Requires that no secret was printed.
-    fn check(&self, output: Output, command: &Command) -> Run {
+    /// Requires that no secret was printed, but to standard output where it may be and the program
+    /// succeeded.
+    #[track_caller]
+    pub(crate) fn check(&self, output: Output, command: &Command, may_be: bool) -> Run {
         let arguments: Vec<&OsStr> = command.get_args().collect();
         let run = Run {
             code: output.status.code().expect("it ends by itself"),
@@ -64,7 +64,7 @@ impl Program {
             stderr: String::from_utf8(output.stderr).unwrap(),
             arguments: format!("{arguments:?}"),
         };
-        if !(self.prints_document && run.code == 0) {
+        if !(may_be && run.code == 0) {
             self.keeps_secrets(&run.stdout);
         }
         self.keeps_secrets(&run.stderr);

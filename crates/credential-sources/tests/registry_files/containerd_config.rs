@@ -294,11 +294,3 @@ fn containerd_2_reads_no_tls_table() {
     assert!(!document(&written).contains("insecure"));
     assert!(findings(&written).contains("tls: left out: containerd 2 has no such table"));
 }
-
-#[test]
-fn imports_of_a_pipe_are_left_out() {
-    let text = b"imports = [\"x.toml\"]";
-    let config = containerd_config::read(text, "standard input", None, &mut Node(&[]));
-    let written = config.import(Vec::new(), &mut read_file).write(None);
-    assert!(findings(&written).contains("imports: left out: of standard input"));
-}

@@ -16,16 +16,8 @@ pub const SECRETS: [&str; 6] = [
     "cHVsbGVyOmh1bnRlcjItYXV0aA==",
 ];
 
-pub const PROGRAM: Program = Program {
-    path: env!("CARGO_BIN_EXE_kata-configdev"),
-    secrets: &SECRETS,
-    prints_document: false,
-};
-
-/// The same, where it prints documents with these secrets.
-pub const fn importer(secrets: &'static [&'static str]) -> Program {
-    Program { secrets, prints_document: true, ..PROGRAM }
-}
+pub const PROGRAM: Program =
+    Program { path: env!("CARGO_BIN_EXE_kata-configdev"), secrets: &SECRETS };
 
 /// Runs the program and requires that it prints no secret.
 pub fn run(arguments: &[&str]) -> Run {
