@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod check_image;
+mod cases;
 mod configuration;
 mod copy;
 mod initdata;
