@@ -12,7 +12,7 @@ pub mod stage;
 
 use anyhow::{Context as _, Result};
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Which, encrypt};
-use confidential_fixtures::{DataHub, Kbs, Policy, Vault};
+use confidential_fixtures::{DataHub, Vault};
 use end_to_end::assert_tells;
 use fault_registry::Script;
 use serde_json::json;
@@ -44,24 +44,10 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let registry = stage.registry(Script::new())?;
     let vault = stage.vault(&registry);
     let hub = DataHub::start(&stage.scratch.path().join("hub.sock"), vault.clone())?;
-    let kbs = Kbs::start(vault.clone(), Policy::default(), None)?;
     let [credentials, ca_certs] = references();
     let document = entry("localhost", &[&credentials, &ca_certs]);
-    let measured =
-        format!("[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n", kbs.base());
-    let token = stage.scratch.write("token.json", kbs.token_file()?)?;
-    let with_token = format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-token-file = \"{}\"\n",
-        kbs.base(),
-        token.display()
-    );
-    let new = || end_to_end::HostPull::new(&document);
-    for pull in [
-        stage.pull(&document, &vault)?,
-        new()?.resources(&format!("cdh=unix:{}", hub.socket().display())),
-        new()?.measured(&measured)?,
-        new()?.measured(&with_token)?,
-    ] {
+    let by_hub = end_to_end::HostPull::new(&document)?.resources(&hub.source());
+    for pull in [stage.pull(&document, &vault)?, by_hub] {
         let before = registry.requests().len();
         let outcome = pull.run(&stage.image(&registry))?;
         assert_pulled(&outcome)?;
@@ -75,10 +61,6 @@ fn privileged_the_registry_that_the_secret_names_gets_it() -> Result<()> {
     let mut expected = wanted.map(str::to_owned);
     expected.sort();
     assert_eq!(asked, expected);
-    // One attestation for both, and none with a token.
-    let attested = kbs.requests().into_iter();
-    let attested = attested.filter(|asked| asked.target == "/kbs/v0/attest");
-    assert_eq!((attested.count(), kbs.given().len()), (1, 4));
     Ok(())
 }
 
@@ -334,17 +316,17 @@ fn privileged_the_host_says_whom_to_ask() -> Result<()> {
     as_root!("privileged_the_host_says_whom_to_ask");
     let stage = Stage::set()?;
     let registry = stage.registry(Script::new())?;
-    let broker = Recorder::start()?;
+    let other = DataHub::start(&stage.scratch.path().join("other.sock"), Vault::new())?;
     let [credentials, ca_certs] = references();
     let document = format!(
-        "[resources]\nsources = [\"kbs=http://{}\"]\n\n{}",
-        broker.address(),
+        "[resources]\nsource = \"{}\"\n\n{}",
+        other.source(),
         entry("localhost", &[&credentials, &ca_certs])
     );
     let outcome = stage.attempt(&document, &stage.vault(&registry), &registry)?;
     assert_tells(outcome.refusal()?, &["resources", "measured"]);
     stage.assert_kept(&outcome, &[&registry]);
-    assert!(broker.record().is_empty() && registry.requests().is_empty());
+    assert!(other.asked().is_empty() && registry.requests().is_empty());
     Ok(())
 }
 
@@ -368,7 +350,7 @@ fn privileged_measured_entries_come_first() -> Result<()> {
         ] {
             let outcome = stage
                 .pull(&document, &vault)?
-                .measured(&entry(pattern, &lines))?
+                .measured(&entry(pattern, &lines))
                 .run(&stage.image(&registry))?;
             assert_pulled(&outcome)?;
             stage.assert_given(&registry);

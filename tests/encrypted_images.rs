@@ -1,7 +1,6 @@
 //! Images encrypted by `skopeo`, pulled with the keys that open them and refused without.
 //!
-//! Keys come from the document, from a key broker service, and from a data hub and a
-//! file in the guest; each result is compared file by file with the plain image. Which key opens
+//! Keys come from the document, and from a data hub in the guest; each result is compared file by file with the plain image. Which key opens
 //! what, and what attackers make of such images, is proven without a VM in the puller's own tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
@@ -9,15 +8,11 @@
 pub mod images;
 
 use anyhow::Result;
+use confidential_fixtures::Vault;
 use confidential_fixtures::encrypted::{Key, KeyKind, Rewrap, Surgery, Version, Which, WrapType};
-use confidential_fixtures::{Kbs, Policy, Vault};
-use end_to_end::{assert_tells, nth_refusal, refusal, run};
+use end_to_end::{HUB, assert_tells, hub_of, nth_refusal, refusal, run};
 use images::{KEY_PASSWORD, Locked, item, item_with};
-use test_http::pki::Authority;
-use vm_harness::{Evidence, Program, Scenario};
-
-/// The name of the key broker service, which only the guest's `/etc/hosts` knows.
-const KBS_NAME: &str = "kbs.corp";
+use vm_harness::{Program, Scenario};
 
 #[test]
 fn keys_of_the_document_open_images_of_every_kind() -> Result<()> {
@@ -51,98 +46,57 @@ fn keys_of_the_document_open_images_of_every_kind() -> Result<()> {
 }
 
 #[test]
-fn a_key_broker_opens_an_image_for_a_guest_that_proves_itself() -> Result<()> {
-    let locked = Locked::start()?;
-    let scratch = locked.site.scratch();
-    let rsa = locked.key(KeyKind::Rsa2048);
-    let rewrap = Rewrap::new("kbs:///default/key/image")?;
-    let image = locked.encrypt("for-rsa", &[rsa], Which::All)?;
-    let image = rewrap.apply(scratch, "for-broker", &image, rsa)?;
-    image.prove(&locked.site.layout.path, Which::All)?;
-    let reference = locked.push("brokered", &image)?;
-    let lost = Rewrap::new("kbs:///default/key/lost")?;
-    let other = locked.encrypt("for-rsa-too", &[rsa], Which::All)?;
-    let other = lost.apply(scratch, "for-nobody", &other, rsa)?;
-    let other = locked.push("lost", &other)?;
-
-    let authority = Authority::new("the broker's CA")?;
-    let vault = Vault::new().with("default/key/image", rewrap.key);
-    let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
-    let initdata = measured(&format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\nkbs-ca-certs \
-        = \"\"\"\n{}\"\"\"\n",
-        kbs.base(),
-        authority.certificate()
-    ));
-    let scenario = locked.scenario(locked.site.document(), &reference, &[(None, &other)]);
-    let report = run(&Scenario {
-        evidence: Evidence::snp(&initdata),
-        initdata: Some(initdata),
-        hosts: format!("{}10.0.2.2 {KBS_NAME}\n", locked.site.scenario().hosts),
-        ..scenario
-    })?;
-    locked.assert_first(&report)?;
-    // One attestation, one key for all layers, and a second question on the same session.
-    let asked: Vec<(String, u16)> =
-        kbs.requests().into_iter().map(|asked| (asked.target, asked.status)).collect();
-    let expected = [
-        ("/kbs/v0/auth", 200),
-        ("/kbs/v0/attest", 200),
-        ("/kbs/v0/resource/default/key/image", 200),
-        ("/kbs/v0/resource/default/key/lost", 401),
-    ];
-    assert_eq!(asked, expected.map(|(target, status)| (target.to_owned(), status)));
-    assert_tells(&nth_refusal(&report, "1")?, &["encrypted", "default/key/lost"]);
-    Ok(())
-}
-
-#[test]
-fn a_hub_and_a_file_are_asked_in_order() -> Result<()> {
+fn the_hub_behind_the_puller_has_the_keys() -> Result<()> {
     let locked = Locked::start()?;
     let scratch = locked.site.scratch();
     let rsa = locked.key(KeyKind::Rsa2048);
     let plain_rsa = locked.encrypt("for-rsa", &[rsa], Which::All)?;
     let mut references = Vec::new();
-    let mut vaults = Vec::new();
-    let mut forgeable = None;
-    // Each place has one key, and packets come in both versions.
-    for (place, version) in [("hub", Version::One), ("file", Version::Two)] {
-        let path = format!("default/key/{place}");
+    let mut vault = Vault::new().with("default/key/rsa", rsa.pem()?);
+    // Packets come in both versions.
+    for (name, version) in [("one", Version::One), ("two", Version::Two)] {
+        let path = format!("default/key/{name}");
         let rewrap = Rewrap { version, ..Rewrap::new(&format!("kbs:///{path}"))? };
-        let image = rewrap.apply(scratch, &format!("for-{place}"), &plain_rsa, rsa)?;
-        references.push(locked.push(place, &image)?);
-        vaults.push(Vault::new().with(&path, rewrap.key));
-        forgeable = forgeable.or(Some(Rewrap { wrap_type: WrapType::A256Ctr, ..rewrap }));
+        let image = rewrap.apply(scratch, name, &plain_rsa, rsa)?;
+        image.prove(&locked.site.layout.path, Which::All)?;
+        references.push(locked.push(name, &image)?);
+        vault = vault.with(&path, rewrap.key);
     }
-    // And a private key by reference, which the file has.
+    // A private key by reference.
     references.push(locked.push("referenced", &plain_rsa)?);
-    // The hub's key again, in packets that anybody may change.
-    let rewrap = forgeable.unwrap();
-    let image = rewrap.apply(scratch, "forgeable", &plain_rsa, rsa)?;
-    references.push(locked.push("forgeable", &image)?);
-    let file = vaults.pop().unwrap().with("default/key/rsa", rsa.pem()?);
-    let document = locked.document(&["kbs:///default/key/rsa".to_owned()]);
+    // Packets that anybody may change, and a key that nobody has.
+    let rewrap = Rewrap::new("kbs:///default/key/forgeable")?;
+    let forgeable = Rewrap { wrap_type: WrapType::A256Ctr, ..rewrap };
+    let vault = vault.with("default/key/forgeable", forgeable.key);
+    for (name, rewrap) in
+        [("forgeable", forgeable), ("lost", Rewrap::new("kbs:///default/key/lost")?)]
+    {
+        let image = rewrap.apply(scratch, name, &plain_rsa, rsa)?;
+        references.push(locked.push(name, &image)?);
+    }
     let (first, more) = references.split_first().unwrap();
-    let more: Vec<(Option<&str>, &str)> = more.iter().map(|image| (None, image.as_str())).collect();
-    let mut scenario = locked.scenario(document, first, &more);
+    let [second, referenced, forgeable, lost] = more else { unreachable!("there are five") };
+    let document = locked.document(&["kbs:///default/key/rsa".to_owned()]);
+    let more = [
+        (None, second.as_str()),
+        (Some(document.as_str()), referenced),
+        (None, forgeable),
+        (None, lost),
+    ];
+    let mut scenario = locked.scenario(locked.site.document(), first, &more);
     scenario.programs.push(Program::GuestResources);
-    let services = "guest-resources /job/hub.json /run/hub.sock &\n\
-         until [ -S /run/hub.sock ]; do usleep 20000; done\n\
-         PULLER_ARGUMENTS='--resources cdh=unix:/run/hub.sock --resources \
-         file=/job/file.json'\n";
-    scenario.files.extend([
-        ("job/services".to_owned(), services.into()),
-        ("job/hub.json".to_owned(), vaults[0].offline_file().into()),
-        ("job/file.json".to_owned(), file.offline_file().into()),
-    ]);
+    let [file, (name, services)] = hub_of(vault.offline_file());
+    let services =
+        [services, format!("PULLER_ARGUMENTS='--upstream unix:{HUB}'\n").into()].concat();
+    scenario.files.extend([file, (name, services)]);
     let report = run(&scenario)?;
     locked.assert_first(&report)?;
-    for number in 1..more.len() {
-        locked.assert_more(&report, number)?;
-    }
-    assert_tells(&nth_refusal(&report, &more.len().to_string())?, &["A256CTR", "refused"]);
-    for asked in ["asked for kbs:///default/key/hub", "asked for kbs:///default/key/file"] {
-        assert!(report.console.contains(asked), "{asked}: {}", report.console);
+    locked.assert_more(&report, 1)?;
+    locked.assert_more(&report, 2)?;
+    assert_tells(&nth_refusal(&report, "3")?, &["A256CTR", "refused"]);
+    assert_tells(&nth_refusal(&report, "4")?, &["encrypted", "default/key/lost"]);
+    for name in ["one", "two", "rsa", "lost"] {
+        assert_tells(&report.console, &[&format!("asked for kbs:///default/key/{name}")]);
     }
     Ok(())
 }
@@ -197,10 +151,4 @@ fn a_guest_without_a_key() -> Result<()> {
         |(request, _): &(String, u16)| request.starts_with("GET") && request.contains(&blob);
     assert!(!asked.iter().any(fetched), "{asked:?}");
     locked.assert_no_secret(&report.console)
-}
-
-/// Initdata that also brings a document for the puller.
-fn measured(document: &str) -> String {
-    let initdata = vm_harness::site::sample_initdata();
-    format!("{initdata}\"imagepuller.toml\" = '''\n{document}'''\n")
 }

@@ -16,6 +16,8 @@ use vm_harness::Program;
 pub struct HostPull {
     directory: tempfile::TempDir,
     arguments: Vec<String>,
+    /// What was measured.
+    measured: String,
 }
 
 /// What came of a pull.
@@ -43,28 +45,20 @@ impl HostPull {
         let path = directory.path().join("imagepuller.toml");
         fs::write(&path, document)?;
         let arguments = vec!["--config".to_owned(), path.display().to_string()];
-        Ok(Self { directory, arguments })
+        Ok(Self { directory, arguments, measured: String::new() })
     }
 
-    /// With a document that was measured.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file system.
-    pub fn measured(mut self, document: &str) -> Result<Self> {
-        let path = self.directory.path().join("measured.toml");
-        fs::write(&path, document)?;
-        let path = path.display().to_string();
-        self.arguments.extend(["--measured".to_owned(), path]);
-        Ok(self)
-    }
-
-    /// With a place to ask for resources, after those named before.
+    /// With a document that was measured, behind what was before.
     #[must_use]
-    pub fn resources(mut self, source: &str) -> Self {
-        let source = source.to_owned();
-        self.arguments.extend(["--resources".to_owned(), source]);
+    pub fn measured(mut self, document: &str) -> Self {
+        self.measured.push_str(document);
         self
+    }
+
+    /// With the place to ask for resources.
+    #[must_use]
+    pub fn resources(self, source: &str) -> Self {
+        self.measured(&format!("[resources]\nsource = \"{source}\"\n"))
     }
 
     /// Pulls an image.
@@ -76,6 +70,11 @@ impl HostPull {
         let output = self.directory.path().join("out");
         let mut command = Command::new(Program::Imagepuller.path()?);
         command.arg("pull").args(&self.arguments);
+        if !self.measured.is_empty() {
+            let measured = self.directory.path().join("measured.toml");
+            fs::write(&measured, &self.measured)?;
+            command.arg("--measured").arg(measured);
+        }
         let reasons = self.directory.path().join("reasons");
         command.arg("--reasons").arg(&reasons);
         command.arg("--output").arg(&output).arg(image);

@@ -1,5 +1,5 @@
-//! A guest that runs what its owner's image policy lets run: policy and keys come from a key broker
-//! service, signatures from the registry.
+//! A guest that runs what its owner's image policy lets run: policy and keys come from the CDH,
+//! signatures from the registry.
 //!
 //! Which signatures fulfil which policy, and what hosts, mirrors and registries try, is proven
 //! without a VM in the puller's own tests.
@@ -7,19 +7,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use anyhow::Result;
+use confidential_fixtures::Vault;
 use confidential_fixtures::encrypted::{Key, KeyKind};
 use confidential_fixtures::signed::{SimpleSignature, signature_layout, signature_tag};
-use confidential_fixtures::{Kbs, Policy, Vault};
-use end_to_end::{assert_tells, further_pulls, nth_refusal, run};
+use end_to_end::{HUB, assert_tells, further_pulls, hub_of, nth_refusal, run};
 use serde_json::json;
-use test_http::pki::Authority;
 use vm_harness::archive::Tar;
 use vm_harness::layout::{Compression, Layout, of_archives};
 use vm_harness::site::{REGISTRY_NAME, sample_initdata};
-use vm_harness::{Evidence, Scenario, Site, demo};
-
-/// The name of the key broker service, which only the guest's `/etc/hosts` knows.
-const KBS_NAME: &str = "kbs.corp";
+use vm_harness::{Evidence, Program, Scenario, Site, demo};
 
 /// Signs an image as that of a repository, and puts both there.
 fn sign(site: &Site, image: &Layout, key: &Key, repository: &str) -> Result<()> {
@@ -59,18 +55,13 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
             "signedIdentity": {"type": "matchRepository"},
         }]}},
     });
-    let authority = Authority::new("the broker's CA")?;
     let vault = Vault::new()
         .with("default/policy/images", policy.to_string())
         .with("default/key/team", std::fs::read(team.public())?);
-    let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
     let initdata = format!(
         "{}\"imagepuller.toml\" = '''\n[image-policy]\nuri = \"kbs:///default/policy/images\"\n\
-        allow-tags = [\"{host}/team/app\"]\n[resources]\nsources = [\"kbs={}\"]\nkbs-attester \
-        = \"sample\"\nkbs-ca-certs = \"\"\"\n{}\"\"\"\n'''\n",
+        allow-tags = [\"{host}/team/app\"]\n[resources]\nsource = \"cdh=unix:{HUB}\"\n'''\n",
         sample_initdata(),
-        kbs.base(),
-        authority.certificate()
     );
     let digest = &site.layout.manifest;
     let more = [
@@ -81,12 +72,13 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
         format!("{host}/foreign/app@{digest}"),
     ];
     let more: Vec<_> = more.iter().map(|image| (None, image.as_str())).collect();
+    let mut scenario = site.scenario();
+    scenario.programs.push(Program::GuestResources);
     let report = run(&Scenario {
         evidence: Evidence::snp(&initdata),
         initdata: Some(initdata),
-        hosts: format!("{}10.0.2.2 {KBS_NAME}\n", site.scenario().hosts),
-        files: further_pulls(&more),
-        ..site.scenario()
+        files: further_pulls(&more).into_iter().chain(hub_of(vault.offline_file())).collect(),
+        ..scenario
     })?;
     assert_eq!(report.value("pull"), Some("exit 0"), "{}", report.console);
     assert_eq!(demo::files(&report)?, site.layout.files);
@@ -101,8 +93,7 @@ fn a_guest_runs_what_its_owner_lets_run() -> Result<()> {
         assert_tells(&nth_refusal(&report, number)?, &words);
     }
     // For all pulls of the boot.
-    let given = kbs.given();
-    assert_eq!(given.len(), 2, "{given:?}");
+    assert_eq!(report.console.matches("asked for kbs:///").count(), 2, "{}", report.console);
     end_to_end::assert_no_secret(&site, &report.console);
     Ok(())
 }

@@ -126,6 +126,19 @@ pub fn further_pulls(pulls: &[(Option<&str>, &str)]) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Where a guest's CDH listens, if it has [`hub_of`].
+pub const HUB: &str = "/run/hub.sock";
+
+/// The files of a guest in which `guest-resources` gives the secrets of a file as a CDH would.
+#[must_use]
+pub fn hub_of(resources: String) -> [(String, Vec<u8>); 2] {
+    let services = format!(
+        "guest-resources /job/hub.json {HUB} &\nuntil [ -S {HUB} ]; do usleep 20000; done\n"
+    );
+    let files = [("job/hub.json", resources), ("job/services", services)];
+    files.map(|(name, text)| (name.to_owned(), text.into_bytes()))
+}
+
 /// The puller's error, and the proof that the refused pull left no root file system.
 ///
 /// # Errors

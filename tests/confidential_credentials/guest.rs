@@ -1,54 +1,45 @@
 //! The rows that run in a guest: what the owner wants, and what the host makes of it.
 
 use anyhow::Result;
-use confidential_fixtures::{Kbs, Policy, Vault};
-use end_to_end::{assert_no_secret, assert_tells, refusal, run};
+use confidential_fixtures::Vault;
+use end_to_end::{HUB, assert_no_secret, assert_tells, hub_of, refusal, run};
 use fault_registry::{Content, FaultRegistry, Http, Login, Script, Tls};
 use serde_json::json;
 use test_http::Tunnel;
 use test_http::pki::Authority;
 use vm_harness::site::{REGISTRY_NAME, sample_initdata};
-use vm_harness::{Evidence, Report, Scenario, Site, demo};
+use vm_harness::{Evidence, Program, Report, Scenario, Site, demo};
 
-/// The name of the key broker service, which only the guest's `/etc/hosts` knows.
-const KBS_NAME: &str = "kbs.corp";
-
-/// A site whose password only a broker has, and guests that are told of the broker by measured
-/// initdata.
+/// A site whose password only a CDH has, and guests that are told of the CDH by measured initdata.
 struct Confided {
     site: Site,
-    kbs: Kbs,
-    authority: Authority,
+    vault: Vault,
 }
 
 impl Confided {
     fn start() -> Result<Self> {
         let site = end_to_end::site()?;
-        let authority = Authority::new("the broker's CA")?;
         let name = format!("{REGISTRY_NAME}:{}", site.registry.port());
         let auths = json!({"auths": {name: {"auth": Site::auth(&site.password)}}});
         let vault = Vault::new()
             .with("default/credential/registry", auths.to_string())
             .with("default/ca/registry", site.authority.certificate());
-        let kbs = Kbs::start(vault, Policy::default(), Some((&authority, KBS_NAME)))?;
-        Ok(Self { site, kbs, authority })
+        Ok(Self { site, vault })
     }
 
     fn scenario(&self, document: String) -> Scenario {
         let initdata = format!(
-            "{}\"imagepuller.toml\" = '''\n[resources]\nsources = [\"kbs={}\"]\nkbs-attester \
-            = \"sample\"\n\
-             kbs-ca-certs = \"\"\"\n{}\"\"\"\n'''\n",
+            "{}\"imagepuller.toml\" = '''\n[resources]\nsource = \"cdh=unix:{HUB}\"\n'''\n",
             sample_initdata(),
-            self.kbs.base(),
-            self.authority.certificate()
         );
+        let mut scenario = self.site.scenario();
+        scenario.programs.push(Program::GuestResources);
+        scenario.files.extend(hub_of(self.vault.offline_file()));
         Scenario {
             document: Some(document),
             evidence: Evidence::snp(&initdata),
             initdata: Some(initdata),
-            hosts: format!("10.0.2.2 {REGISTRY_NAME}\n10.0.2.2 {KBS_NAME}\n"),
-            ..self.site.scenario()
+            ..scenario
         }
     }
 
@@ -73,11 +64,10 @@ fn the_owner_gives_a_guest_its_credentials_and_no_host_sees_them() -> Result<()>
         format!("{ENTRY}\n[extra-env]\nHTTPS_PROXY = \"http://10.0.2.2:{}\"\n", tunnel.port);
     let report = run(&confided.scenario(document))?;
     confided.assert_pulled(&report)?;
-    let mut given = confided.kbs.given();
-    given.sort();
-    assert_eq!(given, ["default/ca/registry", "default/credential/registry"]);
-    // All of the registry's traffic goes through the host's proxy, which sees names and TLS; the
-    // broker's does not.
+    for asked in ["default/ca/registry", "default/credential/registry"] {
+        assert_tells(&report.console, &[&format!("asked for kbs:///{asked}")]);
+    }
+    // All of the registry's traffic goes through the host's proxy, which sees names and TLS.
     let registry = format!("{REGISTRY_NAME}:{}", confided.site.registry.port());
     let targets = tunnel.targets();
     assert!(!targets.is_empty() && targets.iter().all(|target| *target == registry), "{targets:?}");

@@ -60,7 +60,7 @@ pub fn key_broker(page: &Page, way: Way) -> Result<()> {
     let socket = Path::new("/run/confidential-containers/cdh.sock");
     std::fs::create_dir_all(socket.parent().unwrap())?;
     let pull = || -> Result<_> {
-        let pull = followed.pull()?.measured(&world.measured_roots())?;
+        let pull = followed.pull()?.measured(&world.measured_roots());
         pull.resources(&format!("cdh=unix:{}", socket.display())).run(&followed.image)
     };
     // A guest to which the broker gives nothing has no account, and asks nobody without one.

@@ -90,7 +90,7 @@ pub fn broker(page: &Page, way: Way) -> Result<()> {
     let socket = Path::new("/run/confidential-containers/cdh.sock");
     fs::create_dir_all(socket.parent().unwrap())?;
     let pull = |followed: &Followed| -> Result<_> {
-        let pull = followed.pull()?.measured(&world.measured_roots())?;
+        let pull = followed.pull()?.measured(&world.measured_roots());
         pull.resources(&format!("cdh=unix:{}", socket.display())).run(&followed.image)
     };
     // A broker that gives this guest nothing.

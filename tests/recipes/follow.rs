@@ -44,7 +44,7 @@ impl Followed {
 
     /// The same in a guest that trusts the web of this node.
     pub fn pull_from(&self, world: &World) -> Result<Outcome> {
-        self.pull()?.measured(&world.measured_roots())?.run(&self.image)
+        self.pull()?.measured(&world.measured_roots()).run(&self.image)
     }
 }
 

@@ -1,13 +1,11 @@
-//! An attestation agent as far as it keeps an event log and gives proofs, over ttrpc on a Unix
-//! socket.
+//! An attestation agent as far as it keeps an event log, over ttrpc on a Unix socket.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 
-use crate::Proofs;
-use crate::peer::{Answer, INTERNAL, Peer};
+use crate::peer::{INTERNAL, Peer, Refused};
 use vm_harness::ttrpc::{field, fields};
 
 /// What an agent makes of entries for its log.
@@ -27,7 +25,6 @@ pub enum EventLog {
 #[derive(Debug)]
 pub struct AttestationAgent {
     peer: Peer,
-    asked: Arc<Mutex<Vec<String>>>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -38,38 +35,13 @@ impl AttestationAgent {
     ///
     /// Where the socket cannot be made.
     pub fn start(socket: &Path, event_log: EventLog) -> Result<Self> {
-        Self::proving(socket, event_log, Proofs::default())
-    }
-
-    /// The same, of an agent with these proofs.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`AttestationAgent::start`].
-    pub fn proving(socket: &Path, event_log: EventLog, proofs: Proofs) -> Result<Self> {
-        let [log, asked]: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
-        let (kept, record) = (log.clone(), asked.clone());
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = log.clone();
         let services = &["attestation_agent.AttestationAgentService"];
         let peer = Peer::start(socket, services, move |method, payload| {
-            record.lock().unwrap_or_else(PoisonError::into_inner).push(method.to_owned());
-            match method {
-                "ExtendRuntimeMeasurement" => extend(payload, event_log, &kept),
-                _ => proofs.answer(method, payload),
-            }
+            (method == "ExtendRuntimeMeasurement").then(|| extend(payload, event_log, &kept))
         })?;
-        Ok(Self { peer, asked, log })
-    }
-
-    /// How a document names it as an attester.
-    #[must_use]
-    pub fn attester(&self) -> String {
-        format!("aa=unix:{}", self.socket().display())
-    }
-
-    /// The methods that were called, in order.
-    #[must_use]
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Ok(Self { peer, log })
     }
 
     /// Where it listens.
@@ -86,7 +58,11 @@ impl AttestationAgent {
 }
 
 /// Takes an entry of exactly three texts, from which a verifier can tell them apart again.
-fn extend(payload: &[u8], event_log: EventLog, log: &Mutex<Vec<String>>) -> Answer {
+fn extend(
+    payload: &[u8],
+    event_log: EventLog,
+    log: &Mutex<Vec<String>>,
+) -> Result<Vec<u8>, Refused> {
     let fields = fields(payload).unwrap_or_default();
     let [domain, operation, content] =
         [1, 2, 3].map(|number| String::from_utf8(field(&fields, number)).unwrap_or_default());
@@ -95,7 +71,7 @@ fn extend(payload: &[u8], event_log: EventLog, log: &Mutex<Vec<String>>) -> Answ
         && fields.len() == 3
         && !content.is_empty()
         && !content.contains('\n');
-    Some(match event_log {
+    match event_log {
         EventLog::Kept if is_entry => {
             let entry = format!("{domain} {operation} {content}");
             log.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
@@ -108,5 +84,5 @@ fn extend(payload: &[u8], event_log: EventLog, log: &Mutex<Vec<String>>) -> Answ
             let text = "[ERROR:attestation-agent] AA extend runtime measurement failed";
             Err((INTERNAL, text.to_owned()))
         }
-    })
+    }
 }

@@ -19,6 +19,7 @@ const SERVICES: &[&str] = &[SERVICE, key_provider::SERVICE];
 #[derive(Debug)]
 pub struct DataHub {
     peer: Peer,
+    vault: Arc<Mutex<Vault>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
@@ -31,14 +32,17 @@ impl DataHub {
     pub fn start(socket: &Path, vault: Vault) -> Result<Self> {
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let record = asked.clone();
+        let vault = Arc::new(Mutex::new(vault));
+        let has = vault.clone();
         let peer = Peer::start(socket, SERVICES, move |method, payload| {
             if method == key_provider::METHOD {
                 lock(&record).push(method.to_owned());
-                return key_provider::answer(payload, &vault);
+                return key_provider::answer(payload, &lock(&has));
             }
             (method == METHOD).then(|| {
                 let uri = field(&fields(payload).unwrap_or_default(), 1);
                 let uri = String::from_utf8_lossy(&uri).into_owned();
+                let vault = lock(&has);
                 let secret = vault.get_uri(&uri);
                 let mut message = Vec::new();
                 put(&mut message, 1, secret.unwrap_or_default());
@@ -47,13 +51,25 @@ impl DataHub {
                 found.ok_or((INTERNAL, "[CDH] [ERROR]: Get Resource failed".to_owned()))
             })
         })?;
-        Ok(Self { peer, asked })
+        Ok(Self { peer, vault, asked })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn socket(&self) -> &Path {
         self.peer.socket()
+    }
+
+    /// How a measured document names it.
+    #[must_use]
+    pub fn source(&self) -> String {
+        format!("cdh=unix:{}", self.socket().display())
+    }
+
+    /// Has another secret at a path from now on.
+    pub fn replace(&self, path: &str, secret: impl AsRef<[u8]>) {
+        let mut vault = lock(&self.vault);
+        *vault = vault.clone().with(path, secret);
     }
 
     /// The URIs that it was asked for, in order, and `UnWrapKey` for each packet.
@@ -63,6 +79,6 @@ impl DataHub {
     }
 }
 
-fn lock(asked: &Mutex<Vec<String>>) -> std::sync::MutexGuard<'_, Vec<String>> {
-    asked.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

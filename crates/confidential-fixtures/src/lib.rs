@@ -1,13 +1,11 @@
 //! Tests only: encrypted images, and the services that give a guest their keys.
 //!
-//! The servers speak the documented protocols as well-behaved ones do, by code of their own: the
-//! key broker's cryptography is RustCrypto's, the data hub's framing is written by hand. They
-//! remember what they were asked.
+//! The servers speak the documented protocols as well-behaved ones do, by code of their own, whose
+//! framing is written by hand. They remember what they were asked.
 //!
 //! Not here: hostile answers; the client's own tests have those.
 //!
 //! - [`Vault`]: secrets by their path, and the file that has them all.
-//! - [`Kbs`]: a key broker service, protocol 0.4.0, over TCP or TLS.
 //! - [`DataHub`]: `api.GetResourceService` over ttrpc.
 //! - [`AttestationAgent`]: the event log, over ttrpc.
 //! - [`recorded`]: what the real programs wrote and answered.
@@ -17,11 +15,8 @@
 mod attestation_agent;
 mod data_hub;
 pub mod encrypted;
-mod jwe;
-mod kbs;
 mod key_provider;
 mod peer;
-mod proofs;
 mod recorded;
 pub mod signed;
 mod vault;
@@ -31,9 +26,7 @@ mod tests;
 
 pub use attestation_agent::{AttestationAgent, EventLog};
 pub use data_hub::DataHub;
-pub use kbs::{Kbs, Policy};
-pub use proofs::Proofs;
-pub use recorded::{Exchange, recorded, recorded_bytes, recorded_call, recorded_path};
+pub use recorded::{recorded, recorded_bytes, recorded_call, recorded_path};
 pub use vault::Vault;
 
 use std::fs::File;

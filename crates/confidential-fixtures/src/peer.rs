@@ -15,8 +15,11 @@ const INVALID_ARGUMENT: u64 = 3;
 const UNIMPLEMENTED: u64 = 12;
 pub(crate) const INTERNAL: u64 = 13;
 
-/// The payload of an answer, or a status with its text; `None` where there is no such method.
-pub(crate) type Answer = Option<Result<Vec<u8>, (u64, String)>>;
+/// A status with its text.
+pub(crate) type Refused = (u64, String);
+
+/// The payload of an answer, or why there is none; `None` where there is no such method.
+pub(crate) type Answer = Option<Result<Vec<u8>, Refused>>;
 
 /// A program that serves some services; stopped when dropped.
 pub(crate) struct Peer {

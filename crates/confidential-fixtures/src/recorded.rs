@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use test_http::{Answer, End, Incoming, Request};
+use anyhow::{Context, Result};
 
-/// The text of a recorded file: `tokens/p521.json`.
+/// The text of a recorded file: `images/expect.json`.
 ///
 /// # Errors
 ///
@@ -45,60 +44,4 @@ pub fn recorded_call(name: &str) -> Result<[Vec<u8>; 2]> {
         pairs.collect::<Result<Vec<u8>>>()
     };
     Ok([frame("> ")?, frame("< ")?])
-}
-
-/// One exchange with the real key broker, of `recorded/kbs`.
-#[derive(Clone, Debug)]
-pub struct Exchange {
-    /// What was asked.
-    pub request: Request,
-    /// What the broker answered.
-    pub answer: Answer,
-    /// The answer's body.
-    pub body: String,
-}
-
-impl Exchange {
-    /// Reads `recorded/kbs/NAME.txt`.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no such exchange.
-    pub fn read(name: &str) -> Result<Self> {
-        let text = recorded(&format!("kbs/{name}.txt"))?;
-        let (asked, _) = side(&text, '>');
-        let Incoming::Request(request) = Request::read(&mut asked.as_bytes())? else {
-            bail!("{name} has no request");
-        };
-        let (answered, body) = side(&text, '<');
-        let answer = Answer { bytes: answered.into_bytes(), end: End::Close };
-        Ok(Self { request, answer, body })
-    }
-
-    /// The names of all exchanges, sorted.
-    ///
-    /// # Errors
-    ///
-    /// Where the folder cannot be listed.
-    pub fn names() -> Result<Vec<String>> {
-        let files = std::fs::read_dir(recorded_path("kbs"))?;
-        let mut names = Vec::new();
-        for file in files {
-            let name = file?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_suffix(".txt"));
-            names.extend(name.map(str::to_owned));
-        }
-        names.sort();
-        Ok(names)
-    }
-}
-
-/// The message of one side as it was sent, and its body alone.
-fn side(text: &str, mark: char) -> (String, String) {
-    let lines = text.lines().filter_map(|line| line.strip_prefix(mark));
-    let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
-    let end = lines.iter().position(|line| line.is_empty());
-    let (head, body) = lines.split_at(end.map_or(lines.len(), |end| end + 1));
-    let body = body.concat();
-    (head.join("\r\n") + "\r\n" + &body, body)
 }

@@ -32,6 +32,13 @@ impl Vault {
         self
     }
 
+    /// The same without one.
+    #[must_use]
+    pub fn without(mut self, path: &str) -> Self {
+        self.0.remove(path);
+        self
+    }
+
     /// The secret at a path.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&[u8]> {

@@ -56,7 +56,6 @@ replay! {
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
     spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";
     hub_answer: "../../kbs-client/fuzz/fuzz_targets/hub_answer.rs";
-    kbs_answer: "../../kbs-client/fuzz/fuzz_targets/kbs_answer.rs";
     offline: "../../kbs-client/fuzz/fuzz_targets/offline.rs";
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";

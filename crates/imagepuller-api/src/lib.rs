@@ -7,7 +7,7 @@
 //! happens on a call is not here but in the `imagepuller` crate. A second service, package
 //! `configdev`, is this project's own: the command line asks a running service about its pulls with
 //! it. The others are those of programs that the puller asks: two of the hub, for what only the
-//! guest may see and for layers' keys, and that of the attestation agent, which speaks for the TEE.
+//! guest may see and for layers' keys, and that of the attestation agent, which keeps the event log.
 //!
 //! - [`message`]: what is sent.
 //! - [`server`]: the traits to implement, and how to register them, such as
@@ -26,10 +26,7 @@ mod generated;
 /// The messages of the services.
 pub mod message {
     pub use crate::generated::attestation_agent::{
-        ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse,
-        GetAdditionalEvidenceRequest, GetAdditionalEvidenceResponse, GetEvidenceRequest,
-        GetEvidenceResponse, GetTeeTypeRequest, GetTeeTypeResponse, GetTokenRequest,
-        GetTokenResponse, RuntimeMeasurementResult,
+        ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse, RuntimeMeasurementResult,
     };
     pub use crate::generated::get_resource::{GetResourceRequest, GetResourceResponse};
     pub use crate::generated::image_pull::{ImagePullRequest, ImagePullResponse};

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use puller_config::{ResourceSource, Resources};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
@@ -159,23 +158,6 @@ fn exit_code(kind: Kind) -> u8 {
         Kind::Request | Kind::Data => EX_DATAERR,
         Kind::Denied | Kind::Unreachable | Kind::Exhausted => EX_UNAVAILABLE,
         Kind::Internal => EX_SOFTWARE,
-    }
-}
-
-/// These sources in their order, with nothing else said about them.
-fn resources(sources: &[ResourceSource]) -> Resources {
-    Resources { sources: sources.to_vec(), ..Resources::default() }
-}
-
-/// A source that needs nothing more said about it.
-fn simple_source(text: &str) -> Result<ResourceSource, String> {
-    match ResourceSource::parse(text).map_err(|error| error.to_string())? {
-        ResourceSource::Broker(_) => {
-            Err("a key broker wants a proof; name it in [resources] of the measured document, \
-            with \"kbs-attester\" or \"kbs-token-file\""
-                .to_owned())
-        }
-        source => Ok(source),
     }
 }
 

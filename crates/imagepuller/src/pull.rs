@@ -3,7 +3,7 @@
 //! - [`Puller::pull`] mounts an image in a bundle, for the agent; [`output`] unpacks one to a
 //!   directory, for a person.
 //! - `asked`: which image a name means; `bring`: brings it into the store.
-//! - `broker`: fetches credentials and roots that only the guest may see.
+//! - `secrets`: fetches credentials and roots that only the guest may see.
 //! - `clock`: refuses to work by a clock that is certainly wrong.
 //! - `known_accounts`: which account of an entry worked the last time.
 //! - `sources`: the mirrors and the registry, in order.
@@ -31,7 +31,7 @@ use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
 use pull_route::Settings;
-use puller_config::Resources;
+use puller_config::ResourceSource;
 use registry_client::{Documents, Patience, PlainHosts};
 
 use crate::blocking::blocking;
@@ -44,7 +44,6 @@ use crate::reasons::Reasons;
 mod ahead;
 pub(crate) mod asked;
 mod bring;
-mod broker;
 mod brought;
 mod budget;
 mod clock;
@@ -56,6 +55,7 @@ pub mod policy;
 pub mod probe;
 mod reading;
 mod resolve;
+mod secrets;
 mod sources;
 mod unlock;
 pub mod visit;
@@ -63,12 +63,12 @@ pub mod visit;
 use ahead::Ahead;
 use asked::Asked;
 use bring::{Brought, Manner};
-use broker::Broker;
 use budget::Budget;
 use flights::Flights;
 use known_accounts::KnownAccounts;
 use layers::Layers;
 use policy::PolicyPlace;
+use secrets::Secrets;
 
 /// How many layers are unpacked at a time in a service, for all images, unless more are asked for
 /// one. Each costs some MiB of buffers.
@@ -89,12 +89,10 @@ pub struct Options {
     pub patience: Patience,
     /// The receiver of events.
     pub progress: Progress,
-    /// Sources of secrets that only the guest may see, unless the measured document names some.
-    pub resources: Resources,
+    /// The source of secrets that only the guest may see, unless the measured document names one.
+    pub source: Option<ResourceSource>,
     /// Where the attestation agent listens, which keeps the event log.
     pub attestation_agent: PathBuf,
-    /// The text of the initdata, for key brokers; there may be no such file.
-    pub initdata: Option<PathBuf>,
     /// Where it is kept why references gave nothing.
     pub reasons: Reasons,
     /// The image policy of who asks, where the measured document has none.
@@ -109,9 +107,8 @@ impl Default for Options {
             layers_at_once: LAYERS_AT_ONCE,
             progress: Progress::default(),
             patience: Patience::default(),
-            resources: Resources::default(),
+            source: None,
             attestation_agent: AttestationAgent::SOCKET.into(),
-            initdata: None,
             reasons: Reasons::default(),
             policy: None,
         }
@@ -138,7 +135,7 @@ pub struct Puller {
     layers: Layers,
     documents: Documents,
     policies: PolicyPlace,
-    broker: Arc<Broker>,
+    secrets: Arc<Secrets>,
     event_log: Arc<EventLog>,
     known_accounts: Arc<KnownAccounts>,
     plain_hosts: Arc<PlainHosts>,
@@ -163,12 +160,7 @@ impl Puller {
             },
             policies: PolicyPlace::of(&documents, options.policy.clone()),
             documents,
-            broker: Broker::new(
-                options.resources.clone(),
-                options.initdata.clone(),
-                options.reasons.clone(),
-            )
-            .into(),
+            secrets: Secrets::new(options.source.clone(), options.reasons.clone()).into(),
             event_log: EventLog::new(&options.attestation_agent).into(),
             known_accounts: Arc::default(),
             plain_hosts: Arc::default(),
@@ -178,7 +170,7 @@ impl Puller {
     }
 
     /// A puller for another store of the same service. What belongs to the service is one for both:
-    /// what the broker said, what the event log has, how much is read ahead, how many layers are
+    /// what the CDH said, what the event log has, how much is read ahead, how many layers are
     /// unpacked at a time.
     #[must_use]
     pub fn with_store(&self, store: Arc<Store>) -> Self {
@@ -192,7 +184,7 @@ impl Puller {
             },
             documents: self.documents.clone(),
             policies: self.policies.clone(),
-            broker: self.broker.clone(),
+            secrets: self.secrets.clone(),
             event_log: self.event_log.clone(),
             known_accounts: self.known_accounts.clone(),
             plain_hosts: self.plain_hosts.clone(),

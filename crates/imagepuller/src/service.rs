@@ -15,7 +15,7 @@ use imagepuller_api::message::{
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
-use puller_config::Resources;
+use puller_config::ResourceSource;
 use registry_client::{Documents, LastFailure, Patience};
 use tokio::sync::RwLock;
 use ttrpc::r#async::{Server, TtrpcContext};
@@ -69,10 +69,8 @@ pub struct Settings {
     pub store_mount: Option<PathBuf>,
     /// The documents.
     pub documents: Documents,
-    /// Sources of secrets that only the guest may see, unless the measured document names some.
-    pub resources: Resources,
-    /// The text of the initdata, for key brokers; there may be no such file.
-    pub initdata: PathBuf,
+    /// The source of secrets that only the guest may see, unless the measured document names one.
+    pub source: Option<ResourceSource>,
     /// Socket of the program that has the other services of a confidential data hub.
     pub upstream: Option<PathBuf>,
     /// Socket of the program that reads the configuration disk again when it is asked to.

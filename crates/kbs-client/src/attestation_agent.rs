@@ -1,18 +1,13 @@
-//! CoCo's attestation agent over ttrpc: it speaks for the TEE.
+//! CoCo's attestation agent over ttrpc: it keeps the guest's event log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use imagepuller_api::message::{
-    ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse,
-    GetAdditionalEvidenceRequest, GetAdditionalEvidenceResponse, GetEvidenceRequest,
-    GetEvidenceResponse, GetTeeTypeRequest, GetTeeTypeResponse, GetTokenRequest, GetTokenResponse,
-    RuntimeMeasurementResult,
+    ExtendRuntimeMeasurementRequest, ExtendRuntimeMeasurementResponse, RuntimeMeasurementResult,
 };
-use protobuf::Message;
-use serde_json::Value;
+use protobuf::Message as _;
 use ttrpc::Code;
-use zeroize::Zeroizing;
 
 use crate::call::Method;
 use crate::error::Fault;
@@ -49,28 +44,6 @@ impl AttestationAgent {
         &self.socket
     }
 
-    /// Calls a method of it.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`Method::call`], and [`Fault::Answer`] for a payload that is none of an `A`.
-    pub(crate) async fn call<A: Message>(
-        &self,
-        name: &'static str,
-        request: &impl Message,
-    ) -> Result<A, Fault> {
-        let method = Method {
-            socket: &self.socket,
-            service: "attestation_agent.AttestationAgentService",
-            name,
-            limit: self.limit,
-            hint,
-        };
-        let payload = method.call(request).await?;
-        A::parse_from_bytes(&payload)
-            .map_err(|_| Fault::Answer { rule: "is no message of the attestation agent" })
-    }
-
     /// Adds an entry to the guest's event log, and so to what the TEE reports. The agent joins the
     /// three by spaces and refuses a line feed; domain and operation have no space.
     ///
@@ -89,14 +62,22 @@ impl AttestationAgent {
             Content: content.to_owned(),
             ..Default::default()
         };
-        let answer = self.call("ExtendRuntimeMeasurement", &request).await;
-        let answer: ExtendRuntimeMeasurementResponse = match answer {
+        let method = Method {
+            socket: &self.socket,
+            service: "attestation_agent.AttestationAgentService",
+            name: "ExtendRuntimeMeasurement",
+            limit: self.limit,
+            hint,
+        };
+        let payload = match method.call(&request).await {
             Err(Fault::Absent(_)) => return Ok(Extended::NoLog("nobody listens at its socket")),
             Err(Fault::Call { code, .. }) if is_unknown(code) => {
                 return Ok(Extended::NoLog("it keeps no event log"));
             }
-            answer => answer?,
+            payload => payload?,
         };
+        let answer = ExtendRuntimeMeasurementResponse::parse_from_bytes(&payload)
+            .map_err(|_| Fault::Answer { rule: "is no message of the attestation agent" })?;
         match answer.Result.enum_value() {
             Ok(RuntimeMeasurementResult::OK) => Ok(Extended::Recorded),
             Ok(RuntimeMeasurementResult::NOT_SUPPORTED) => {
@@ -109,69 +90,6 @@ impl AttestationAgent {
         }
     }
 }
-
-impl AttestationAgent {
-    /// Which TEE it speaks for, as the brokers' protocol calls it.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no agent, or what it says is no name.
-    pub async fn tee(&self) -> Result<String, Fault> {
-        let request = GetTeeTypeRequest::default();
-        let answer: GetTeeTypeResponse = self.call("GetTeeType", &request).await?;
-        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        if answer.tee.is_empty() || answer.tee.len() > MAX_TEE_BYTES {
-            return Err(NO_TEE);
-        }
-        match answer.tee.bytes().all(is_letter) {
-            true => Ok(answer.tee),
-            false => Err(NO_TEE),
-        }
-    }
-
-    /// Evidence of the TEE that holds `data`.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no agent, or no evidence.
-    pub async fn evidence(&self, data: &[u8]) -> Result<Value, Fault> {
-        let request = GetEvidenceRequest { RuntimeData: data.to_owned(), ..Default::default() };
-        let answer: GetEvidenceResponse = self.call("GetEvidence", &request).await?;
-        serde_json::from_slice(&answer.Evidence)
-            .map_err(|_| Fault::Answer { rule: "is no evidence, which is JSON" })
-    }
-
-    /// Evidence of further devices that holds `data`, as the agent writes it; empty where there
-    /// are none.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no agent, or no text.
-    pub async fn additional_evidence(&self, data: &[u8]) -> Result<String, Fault> {
-        let request =
-            GetAdditionalEvidenceRequest { RuntimeData: data.to_owned(), ..Default::default() };
-        let answer: GetAdditionalEvidenceResponse =
-            self.call("GetAdditionalEvidence", &request).await?;
-        String::from_utf8(answer.Evidence)
-            .map_err(|_| Fault::Answer { rule: "is no evidence of devices, which is text" })
-    }
-
-    /// A token of the agent's own broker, with the private key that it is for: JSON.
-    ///
-    /// # Errors
-    ///
-    /// Where there is no agent, or it has no token.
-    pub async fn token(&self) -> Result<Zeroizing<Vec<u8>>, Fault> {
-        let request = GetTokenRequest { TokenType: "kbs".to_owned(), ..Default::default() };
-        let mut answer: GetTokenResponse = self.call("GetToken", &request).await?;
-        Ok(Zeroizing::new(std::mem::take(&mut answer.Token)))
-    }
-}
-
-/// The longest name of a TEE; real ones have at most eleven letters.
-const MAX_TEE_BYTES: usize = 64;
-
-const NO_TEE: Fault = Fault::Answer { rule: "is no name of a TEE" };
 
 /// Whether a status means that there is no such method or no such service: CoCo's programs answer
 /// the latter with INVALID_ARGUMENT.

@@ -25,7 +25,9 @@ pub async fn fetch(path: &Path, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>,
     if uri.plugin() != "resource" || uri.query().is_some() {
         return Err(Fault::Plugin);
     }
-    let text = read(path.to_owned(), MAX_FILE_BYTES).await?;
+    let file = path.to_owned();
+    let work = tokio::task::spawn_blocking(move || read_now(&file, MAX_FILE_BYTES));
+    let text = work.await.unwrap_or(Err(Fault::File(ErrorKind::Other)))?;
     let found = find(&text, uri.path())?;
     if found.repeated > 0 {
         tracing::warn!(
@@ -35,15 +37,6 @@ pub async fn fetch(path: &Path, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>,
         );
     }
     found.resource.ok_or(Fault::NotThere)
-}
-
-/// Reads a file whole on a thread where it may wait.
-pub async fn read(
-    path: std::path::PathBuf,
-    limit_bytes: usize,
-) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let work = tokio::task::spawn_blocking(move || read_now(&path, limit_bytes));
-    work.await.unwrap_or(Err(Fault::File(ErrorKind::Other)))
 }
 
 fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault> {

@@ -22,7 +22,7 @@ fn extend(answer: &[u8]) -> (Vec<u8>, Result<Extended, String>) {
     // The recorded client waits as long.
     let agent = AttestationAgent::new(socket, Duration::from_secs(5));
     let result = wait(agent.extend("d", "o", "c"));
-    let result = result.map_err(|fault| format!("{fault}{}{fault:?}", fault.inside()));
+    let result = result.map_err(|fault| format!("{fault}{fault:?}"));
     (asked.join().unwrap(), result)
 }
 

@@ -9,12 +9,12 @@ use std::os::unix::net::UnixListener;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use imagepuller_api::message::{GetResourceRequest, GetResourceResponse};
 use imagepuller_api::server::{GetResourceService, create_get_resource_service};
-use kbs_client::Limits;
 use protobuf::Message as _;
-use support::{HASTY, PATIENT, answering, ask, client, run, uri};
+use support::{HASTY, PATIENT, TAG, answering, ask, uri};
 use ttrpc::Code;
 use ttrpc::proto::{MessageHeader, Response};
 
@@ -47,12 +47,12 @@ fn status(code: Code) -> Vec<u8> {
 }
 
 /// Asks a hub that answers with these bytes; `None` is one that keeps silent.
-fn ask_hub(bytes: Option<Vec<u8>>, stays: bool, limits: Limits) -> Result<Vec<u8>, String> {
+fn ask_hub(bytes: Option<Vec<u8>>, stays: bool, limit: Duration) -> Result<Vec<u8>, String> {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("cdh.sock");
     answering(&socket, bytes, stays);
     let source = format!("cdh=unix:{}", socket.display());
-    ask(&client(&[&source], limits))
+    ask(&source, &uri(TAG), limit)
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn hub_is_believed_nothing() {
     ] {
         let shown = format!("{:?}", bytes.as_ref().map(|bytes| &bytes[..bytes.len().min(20)]));
         let is_late = expected.contains("no whole answer");
-        let limits = if is_late { HASTY } else { PATIENT };
-        let error = ask_hub(bytes, stays, limits).unwrap_err();
+        let limit = if is_late { HASTY } else { PATIENT };
+        let error = ask_hub(bytes, stays, limit).unwrap_err();
         assert!(error.contains(expected), "{shown}: {error}");
     }
 }
@@ -119,8 +119,8 @@ fn socket_where_nobody_listens_is_reported() {
         (absent, "cannot be asked: nobody listens there (entity not found)"),
         (dead, "cannot be asked: nobody listens there (connection refused)"),
     ] {
-        let error =
-            ask(&client(&[&format!("cdh=unix:{}", socket.display())], PATIENT)).unwrap_err();
+        let source = format!("cdh=unix:{}", socket.display());
+        let error = ask(&source, &uri(TAG), PATIENT).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
 }
@@ -156,9 +156,9 @@ fn hub_made_with_the_real_library_is_understood() {
         server.start().await.unwrap();
         server
     });
-    let client = client(&[&format!("cdh=unix:{}", socket.display())], PATIENT);
-    assert_eq!(ask(&client).unwrap(), vec![7; 1 << 20]);
-    let error = run(client.resource(&uri("repo/type/absent"))).unwrap_err();
+    let source = format!("cdh=unix:{}", socket.display());
+    assert_eq!(ask(&source, &uri(TAG), PATIENT).unwrap(), vec![7; 1 << 20]);
+    let error = ask(&source, &uri("repo/type/absent"), PATIENT).unwrap_err();
     assert!(error.contains("ttrpc status 13"), "{error}");
     runtime.block_on(server.shutdown()).unwrap();
 }

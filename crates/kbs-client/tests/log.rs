@@ -7,14 +7,14 @@ mod support;
 
 use std::sync::{Arc, Mutex};
 
-use confidential_fixtures::{DataHub, Kbs, Policy, Vault};
-use puller_config::Resources;
-use support::{PATIENT, PLANTED, ask, assert_clean, client, new_client, run, uri};
+use confidential_fixtures::{DataHub, Vault};
+use kbs_client::Client;
+use support::{PATIENT, PLANTED, TAG, ask, assert_clean, run, source, uri};
 
 const SECRET: &str = "hunter2 and more";
 
 fn vault() -> Vault {
-    Vault::new().with("repo/type/tag", SECRET)
+    Vault::new().with(TAG, SECRET)
 }
 
 /// What is logged at the finest level, while secrets come from every source and fail to.
@@ -32,24 +32,24 @@ fn nothing_is_logged_that_is_secret() {
     tracing::subscriber::with_default(subscriber, || {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("resources.json");
-        std::fs::write(&file, vault().offline_file()).unwrap();
+        // Twice, which is worth a line.
+        let twice = vault().offline_file().replace('}', ",") + &vault().offline_file()[1..];
+        std::fs::write(&file, twice).unwrap();
         let hub = DataHub::start(&dir.path().join("cdh.sock"), vault()).unwrap();
-        let kbs = Kbs::start(vault(), Policy::default(), None).unwrap();
-        let broker = format!("kbs={}", kbs.base());
         let socket = format!("cdh=unix:{}", hub.socket().display());
-        for source in [format!("file={}", file.display()), socket, broker] {
-            let client = client(&[&source], PATIENT);
-            ask(&client).unwrap();
-            run(client.resource(&uri("repo/type/absent"))).unwrap_err();
+        for source in [format!("file={}", file.display()), socket.clone()] {
+            ask(&source, &uri(TAG), PATIENT).unwrap();
+            ask(&source, &uri("repo/type/absent"), PATIENT).unwrap_err();
         }
-        let resources = Resources { unwrap: vec![hub.socket().to_owned()], ..Resources::default() };
-        run(new_client(&resources, PATIENT).unwrap().unwrap(b"{\"kid\":\"hunter2\"}")).unwrap_err();
+        let hub = source(&socket);
+        let client = Client::new(Some(&hub), PATIENT);
+        run(client.unwrap(b"{\"kid\":\"hunter2\"}")).unwrap_err();
     });
     let log = String::from_utf8(log.lock().unwrap().clone()).unwrap();
-    // The host reads the console: no line of this room tells what there is of a resource.
-    let mut own = log.lines().filter(|line| line.contains("kbs_client"));
-    assert!(log.contains("attested"), "{log}");
-    assert!(!own.any(|line| line.contains("kbs:///") || line.contains("resource")), "{log}");
+    // The host reads the console: no line of this room names a resource.
+    let own: Vec<_> = log.lines().filter(|line| line.contains("kbs_client")).collect();
+    assert!(own.iter().any(|line| line.contains("more than once")), "{log}");
+    assert!(!own.iter().any(|line| line.contains("kbs:///") || line.contains(TAG)), "{log}");
     assert!(SECRET.contains(PLANTED));
     assert_clean(&log);
 }

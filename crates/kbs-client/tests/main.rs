@@ -3,11 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 mod attestation_agent;
-mod attester;
-mod broker;
 mod hub;
-mod limits;
-mod recorded;
 mod sources;
 mod support;
 mod unwrap;

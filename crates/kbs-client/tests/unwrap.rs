@@ -4,16 +4,16 @@
 
 use crate::support;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use confidential_fixtures::{DataHub, Vault, recorded, recorded_bytes, recorded_call};
-use kbs_client::Limits;
-use puller_config::Resources;
+use kbs_client::Client;
+use puller_config::ResourceSource;
 use serde_json::Value;
-use support::{PATIENT, answering, new_client, run};
+use support::{PATIENT, answering, run};
 
 const PACKET: &str = "org.opencontainers.image.enc.keys.provider.attestation-agent";
 
@@ -25,9 +25,9 @@ fn packet(name: &str) -> Vec<u8> {
     STANDARD.decode(text).unwrap()
 }
 
-fn unwrap(sockets: &[PathBuf], packet: &[u8], limits: Limits) -> Result<Vec<u8>, String> {
-    let resources = Resources { unwrap: sockets.to_vec(), ..Resources::default() };
-    run(new_client(&resources, limits).unwrap().unwrap(packet))
+fn unwrap(socket: &Path, packet: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
+    let source = ResourceSource::DataHub(socket.to_owned());
+    run(Client::new(Some(&source), limit).unwrap(packet))
 }
 
 #[test]
@@ -37,8 +37,7 @@ fn the_hub_is_asked_as_coco_does_it() {
     let [request, answer] = recorded_call("cdh-unwrapkey-ok").unwrap();
     let asked = answering(&socket, Some(answer), false);
     // The recorded client waits as long.
-    let limits = Limits { request: Duration::from_secs(50), ..PATIENT };
-    let options = unwrap(&[socket], &packet("gzip"), limits).unwrap();
+    let options = unwrap(&socket, &packet("gzip"), Duration::from_secs(50)).unwrap();
     assert_eq!(asked.join().unwrap(), request);
     let options: Value = serde_json::from_slice(&options).unwrap();
     let digest = "sha256:b27a7e0436a329f867c53ea41940c4bd2b5a8d41fc5ad6c4ad7f6a1e0c2c5b13";
@@ -46,24 +45,27 @@ fn the_hub_is_asked_as_coco_does_it() {
 }
 
 #[test]
-fn hubs_are_asked_in_order_until_one_has_the_key() {
+fn a_key_that_is_not_there_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let [absent, empty, full] = ["absent", "empty", "full"].map(|name| dir.path().join(name));
     let kek = recorded_bytes("keyprovider/kek.bin").unwrap();
     let vault = Vault::new().with("default/image-kek/k1", kek);
-    let hubs = [(&empty, Vault::new()), (&full, vault)];
-    let hubs = hubs.map(|(socket, vault)| DataHub::start(socket, vault).unwrap());
-    let sockets = [absent, empty, full];
-    assert!(unwrap(&sockets, &packet("tar"), PATIENT).is_ok());
-    let error = unwrap(&sockets[..2], &packet("tar"), PATIENT).unwrap_err();
-    for part in [
-        "have a layer's key unwrapped: cdh=unix:",
-        "absent cannot be asked: nobody listens there (entity not found); cdh=unix:",
-        "ttrpc status 13: the data hub did not unwrap the key; its own log says why",
+    let _hubs = [(&empty, Vault::new()), (&full, vault)]
+        .map(|(socket, vault)| DataHub::start(socket, vault).unwrap());
+    assert!(unwrap(&full, &packet("tar"), PATIENT).is_ok());
+    for (socket, expected) in [
+        (&absent, "absent cannot be asked: nobody listens there (entity not found)"),
+        (&empty, "ttrpc status 13: the data hub did not unwrap the key; its own log says why"),
     ] {
-        assert!(error.contains(part), "{error}");
+        let error = unwrap(socket, &packet("tar"), PATIENT).unwrap_err();
+        assert!(error.starts_with("have a layer's key unwrapped: cdh=unix:"), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
-    assert_eq!(hubs.map(|hub| hub.asked().len()), [2, 1]);
+    let file = ResourceSource::Files("/nonexistent".into());
+    for source in [None, Some(&file)] {
+        let error = run(Client::new(source, PATIENT).unwrap(&packet("tar"))).unwrap_err();
+        assert!(error.contains("there is no CDH to ask"), "{error}");
+    }
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn an_answer_is_options_or_nothing() {
         answer.extend([0, 0, 0, 1, 2, 0]);
         answer.extend(message);
         let asked = answering(&socket, Some(answer), false);
-        let found = unwrap(&[socket], b"{}", PATIENT);
+        let found = unwrap(&socket, b"{}", PATIENT);
         asked.join().unwrap();
         match (found, expected) {
             (Err(error), Err(part)) => assert!(error.contains(part), "{text:.80}: {error}"),

@@ -182,15 +182,15 @@ impl Encryption {
     }
 
     /// The packets that a data hub may open, each with its entry, counted from 1, its text and, of
-    /// one for the key broker, the name of its key: those for another provider, and where the hub is
-    /// to open `all`, those for the key broker too.
-    pub fn packets_for_hub(&self, all: bool) -> impl Iterator<Item = (usize, &[u8], Option<&str>)> {
-        self.wrappings.iter().filter_map(move |wrapping| {
+    /// one for the key broker, the name of its key: those for the key broker, and those for another
+    /// provider.
+    pub fn packets_for_hub(&self) -> impl Iterator<Item = (usize, &[u8], Option<&str>)> {
+        self.wrappings.iter().filter_map(|wrapping| {
             let Wrapping::Packet { entry, text, packet } = wrapping else {
                 return None;
             };
             let is_for_hub = match packet {
-                Ok(_) => all,
+                Ok(_) => true,
                 Err(error) => matches!(error, InvalidPacket::Provider(_)),
             };
             let kid = packet.as_ref().ok().map(Packet::kid);

@@ -53,8 +53,8 @@ pub enum InvalidPacket {
     Version(String),
     /// For another service than a key broker.
     #[error(
-        "its provider is {0}, and only a data hub that is named as \"unwrap\" in [resources] of \
-        the measured document opens that; or encrypt the image for a key of the key broker"
+        "its provider is {0}, whose packets only the CDH opens, with \"unwrap\" in [resources] of \
+        the measured document; or encrypt the image for a key of the key broker"
     )]
     Provider(String),
     /// Wrapped in another way.

@@ -109,15 +109,15 @@ mod tests {
         let fallback = mirror("n") + "mirror-fallback = true\n";
         let proxy = |port: u16| format!("[extra-env]\nHTTPS_PROXY = \"http://p:{port}\"\n");
         let none = "[extra-env]\n".to_owned();
-        let sources = |name: &str| format!("[resources]\nsources = [\"file=/{name}\"]\n");
+        let source = |name: &str| format!("[resources]\nsource = \"file=/{name}\"\n");
         for (upper, lower, expected, lost) in [
             (String::new(), proxy(1), proxy(1), ""),
             (proxy(2), proxy(1), proxy(2), "extra-env"),
             // An empty table says that there is no proxy.
             (none.clone(), proxy(1), none, "extra-env"),
-            (sources("a"), String::new(), sources("a"), ""),
-            (String::new(), sources("b"), sources("b"), ""),
-            (sources("a"), sources("b"), sources("a"), "resources"),
+            (source("a"), String::new(), source("a"), ""),
+            (String::new(), source("b"), source("b"), ""),
+            (source("a"), source("b"), source("a"), "resources"),
             (entry(""), entry(URI), entry(URI), ""),
             (
                 entry("registrytoken = \"t\"\n"),

@@ -60,21 +60,6 @@ pub enum Effect {
         write \"kbs:///\""
     )]
     HostOfBroker,
-    /// Settings of a key broker, without one.
-    #[error("has no effect: no source is a key broker, \"kbs=https://HOST\"")]
-    NoBroker,
-    /// A key broker to which the guest proves nothing.
-    #[error(
-        "has a key broker, but neither \"kbs-token-file\" nor \"kbs-attester\": it gives nothing \
-        to a guest that proves nothing"
-    )]
-    BrokerWithoutProof,
-    /// An attester that proves nothing.
-    #[error(
-        "proves nothing: it is for tests, and for brokers that are told to believe it; name the \
-        attestation agent, \"aa=unix:/PATH\""
-    )]
-    SampleAttester,
     /// A client certificate for a host that is not verified.
     #[error("keeps the client certificate back: it is shown to verified hosts only")]
     ClientUnused,

@@ -101,8 +101,8 @@ pub use limits::{
     MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES,
     MAX_MIRRORS, MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS,
     MAX_REFUSED, MAX_REGISTRIES, MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS,
-    MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_SOURCES, MAX_RESOURCE_URI_BYTES, MAX_RESOURCES_FROM,
-    MAX_REWRITE_BYTES, MAX_REWRITES, MAX_STALL_SECS, MAX_VARIABLES,
+    MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_URI_BYTES, MAX_REWRITE_BYTES, MAX_REWRITES,
+    MAX_STALL_SECS, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
@@ -116,7 +116,7 @@ pub use registry::{Match, Registries, Registry};
 pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};
 pub use resource_uri::{InvalidResourceUri, ResourceUri};
-pub use resources::{AttesterKind, Resources};
+pub use resources::Resources;
 pub use rewrite::{NoRepository, Rewrite};
 pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;

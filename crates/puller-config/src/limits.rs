@@ -77,12 +77,6 @@ pub const MAX_RESOURCE_SOURCE_BYTES: usize = 4096;
 /// letters fit three times.
 pub const MAX_RESOURCE_URI_BYTES: usize = 1024;
 
-/// The most sources; each may be asked for each reference.
-pub const MAX_RESOURCE_SOURCES: usize = 8;
-
-/// The most resources with a source of their own; each is compared with each reference of a pull.
-pub const MAX_RESOURCES_FROM: usize = 64;
-
 /// The longest name of a repository, or of the beginning of one, as image references have it.
 pub const MAX_REPOSITORY_BYTES: usize = 255;
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Not;
-use std::path::Path;
 
 use rustls_pki_types::CertificateDer;
 use serde::{Serialize, Serializer};
@@ -11,9 +10,9 @@ use serde::{Serialize, Serializer};
 use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
-    AttesterKind, ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog,
-    ImagePolicy, Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName,
-    ResourceSource, ResourceUri, Resources, Rewrite, Secret,
+    ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog, ImagePolicy,
+    Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
+    ResourceUri, Resources, Rewrite, Secret,
 };
 
 /// Who is shown a document.
@@ -61,19 +60,10 @@ struct ShownKeys {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ShownResources<'a> {
-    sources: &'a [ResourceSource],
     #[serde(skip_serializing_if = "Option::is_none")]
-    kbs_ca_certs: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kbs_token_file: Option<&'a Path>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kbs_attester: Option<&'a AttesterKind>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unwrap: Vec<ResourceSource>,
+    source: Option<&'a ResourceSource>,
     #[serde(skip_serializing_if = "Not::not")]
-    unwrap_always: bool,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    from: BTreeMap<&'a str, &'a ResourceSource>,
+    unwrap: bool,
 }
 
 #[derive(Serialize)]
@@ -222,19 +212,7 @@ impl ShownKeys {
 
 impl<'a> ShownResources<'a> {
     fn of(resources: &'a Resources) -> Self {
-        let hubs = resources.unwrap.iter().cloned();
-        Self {
-            sources: &resources.sources,
-            kbs_ca_certs: resources
-                .kbs_ca_certs
-                .as_ref()
-                .map(|roots| fingerprints(roots.certificates())),
-            kbs_token_file: resources.kbs_token_file.as_deref(),
-            kbs_attester: resources.kbs_attester.as_ref(),
-            unwrap: hubs.map(ResourceSource::DataHub).collect(),
-            unwrap_always: resources.unwrap_always,
-            from: resources.from.iter().map(|(uri, source)| (uri.path(), source)).collect(),
-        }
+        Self { source: resources.source.as_ref(), unwrap: resources.unwrap }
     }
 }
 

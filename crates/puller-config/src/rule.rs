@@ -7,8 +7,7 @@ use crate::limits::{
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
     MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
     MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REFUSED, MAX_REGISTRIES,
-    MAX_REPOSITORY_MIRRORS, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_REWRITE_BYTES,
-    MAX_REWRITES, MAX_VARIABLES,
+    MAX_REPOSITORY_MIRRORS, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidResourceUri};
 
@@ -182,27 +181,9 @@ pub enum Rule {
     /// A source that is none.
     #[error(transparent)]
     ResourceSource(#[from] InvalidResourceSource),
-    /// More sources than [`MAX_RESOURCE_SOURCES`].
-    #[error("there are at most {MAX_RESOURCE_SOURCES} sources")]
-    TooManyResourceSources,
-    /// More resources with a source of their own than [`MAX_RESOURCES_FROM`].
-    #[error("has at most {MAX_RESOURCES_FROM} resources")]
-    TooManyResourcesFrom,
-    /// The same source twice.
-    #[error("stands in the list already")]
-    DuplicateResourceSource,
-    /// Another program than a data hub, to unwrap keys.
-    #[error("keys are unwrapped by a data hub only, \"cdh=unix:/PATH\"")]
-    UnwrapByOther,
-    /// Everything is to be unwrapped by nobody.
-    #[error("needs \"unwrap\", which names the data hub")]
-    UnwrapByNobody,
-    /// A way of proving what the guest is that there is not.
-    #[error(
-        "an attester is the attestation agent on its socket, \"aa=unix:/PATH\", or \"sample\", \
-        which is for tests"
-    )]
-    Attester,
+    /// A file, which unwraps nothing.
+    #[error("keys are unwrapped by a CDH, and \"source\" is a file; name a CDH, or leave it out")]
+    UnwrapByFile,
     /// Roots that are somewhere else.
     #[error(
         "is a path, but the guest has no files of the node: paste the certificates of that file \
@@ -210,9 +191,6 @@ pub enum Rule {
         \"none\" trusts nobody"
     )]
     RootsByPath,
-    /// Roots of a key broker without a certificate.
-    #[error("has no PEM certificate, so that no key broker would be trusted")]
-    NoCertificate,
     /// A reference that is no resource URI.
     #[error(transparent)]
     ResourceUri(#[from] InvalidResourceUri),

@@ -87,11 +87,6 @@ impl<'t, 'i> Section<'t, 'i> {
         self.fields.len()
     }
 
-    /// The keys that are left, in the document's order.
-    pub(crate) fn keys(&self) -> Vec<&'t str> {
-        self.fields.iter().map(|(key, ..)| *key).collect()
-    }
-
     /// The keys that are left with their values, in the document's order.
     pub(crate) fn into_fields(self) -> impl Iterator<Item = (&'t str, Field<&'t mut DeValue<'i>>)> {
         let Self { place, lines, fields } = self;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use puller_config::{
     Document, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DOCUMENT_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_NO_PROXY_BYTES,
-    MAX_PROBLEMS, MAX_REGISTRIES, MAX_RESOURCE_SOURCES, MAX_RESOURCES_FROM, MAX_VARIABLES,
+    MAX_PROBLEMS, MAX_REGISTRIES, MAX_VARIABLES,
 };
 
 use crate::ROOT;
@@ -135,22 +135,6 @@ fn numbers_and_lengths_are_bounded() {
             256,
             &|count| each(count, |at| format!("[decryption-keys.r{at}]\nkeys = ['YQ']\n")),
             "line 1: decryption-keys.r0: there are at most 256 tables".to_owned(),
-        ),
-        (
-            MAX_RESOURCE_SOURCES,
-            &|count| {
-                let sources = each(count, |at| format!("'file=/{at}',"));
-                format!("[resources]\nsources = [{sources}]")
-            },
-            at("resources.sources", "there are at most 8 sources"),
-        ),
-        (
-            MAX_RESOURCES_FROM,
-            &|count| {
-                let from = each(count, |at| format!("'a/b/{at}' = 'file=/a', "));
-                format!("[resources]\nfrom = {{{}}}", from.trim_end_matches(", "))
-            },
-            at("resources.from", "has at most 64 resources"),
         ),
         (
             64,

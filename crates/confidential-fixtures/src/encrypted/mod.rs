@@ -23,8 +23,8 @@ mod tests;
 pub use image::{Encrypted, Which, encrypt};
 pub use key::{Key, KeyKind};
 pub use surgery::Surgery;
+pub(crate) use wrap::open_gcm;
 pub use wrap::{Rewrap, Version, WrapType};
-pub(crate) use wrap::{open_gcm, seal};
 
 /// Where a layer's key lies, wrapped as a JSON Web Encryption.
 pub const JWE: &str = "org.opencontainers.image.enc.keys.jwe";

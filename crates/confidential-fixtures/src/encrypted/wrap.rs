@@ -147,7 +147,7 @@ impl Rewrap {
 }
 
 /// Closes `plain` with AES-256-GCM; the tag follows the ciphertext.
-pub(crate) fn seal(key: &[u8; 32], iv: &[u8; 12], plain: &[u8], aad: &[u8]) -> Result<Vec<u8>> {
+fn seal(key: &[u8; 32], iv: &[u8; 12], plain: &[u8], aad: &[u8]) -> Result<Vec<u8>> {
     let payload = Payload { msg: plain, aad };
     let sealed = Aes256Gcm::new(key.into()).encrypt(&Nonce::from(*iv), payload);
     sealed.map_err(|_| anyhow!("failed to encrypt"))

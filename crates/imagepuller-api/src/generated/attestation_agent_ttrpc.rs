@@ -35,26 +35,6 @@ impl AttestationAgentServiceClient {
         let mut cres = super::attestation_agent::ExtendRuntimeMeasurementResponse::new();
         ::ttrpc::async_client_request!(self, ctx, req, "attestation_agent.AttestationAgentService", "ExtendRuntimeMeasurement", cres);
     }
-
-    pub async fn get_evidence(&self, ctx: ttrpc::context::Context, req: &super::attestation_agent::GetEvidenceRequest) -> ::ttrpc::Result<super::attestation_agent::GetEvidenceResponse> {
-        let mut cres = super::attestation_agent::GetEvidenceResponse::new();
-        ::ttrpc::async_client_request!(self, ctx, req, "attestation_agent.AttestationAgentService", "GetEvidence", cres);
-    }
-
-    pub async fn get_additional_evidence(&self, ctx: ttrpc::context::Context, req: &super::attestation_agent::GetAdditionalEvidenceRequest) -> ::ttrpc::Result<super::attestation_agent::GetAdditionalEvidenceResponse> {
-        let mut cres = super::attestation_agent::GetAdditionalEvidenceResponse::new();
-        ::ttrpc::async_client_request!(self, ctx, req, "attestation_agent.AttestationAgentService", "GetAdditionalEvidence", cres);
-    }
-
-    pub async fn get_tee_type(&self, ctx: ttrpc::context::Context, req: &super::attestation_agent::GetTeeTypeRequest) -> ::ttrpc::Result<super::attestation_agent::GetTeeTypeResponse> {
-        let mut cres = super::attestation_agent::GetTeeTypeResponse::new();
-        ::ttrpc::async_client_request!(self, ctx, req, "attestation_agent.AttestationAgentService", "GetTeeType", cres);
-    }
-
-    pub async fn get_token(&self, ctx: ttrpc::context::Context, req: &super::attestation_agent::GetTokenRequest) -> ::ttrpc::Result<super::attestation_agent::GetTokenResponse> {
-        let mut cres = super::attestation_agent::GetTokenResponse::new();
-        ::ttrpc::async_client_request!(self, ctx, req, "attestation_agent.AttestationAgentService", "GetToken", cres);
-    }
 }
 
 struct ExtendRuntimeMeasurementMethod {
@@ -68,66 +48,10 @@ impl ::ttrpc::r#async::MethodHandler for ExtendRuntimeMeasurementMethod {
     }
 }
 
-struct GetEvidenceMethod {
-    service: Arc<dyn AttestationAgentService + Send + Sync>,
-}
-
-#[async_trait]
-impl ::ttrpc::r#async::MethodHandler for GetEvidenceMethod {
-    async fn handler(&self, ctx: ::ttrpc::r#async::TtrpcContext, req: ::ttrpc::Request) -> ::ttrpc::Result<::ttrpc::Response> {
-        ::ttrpc::async_request_handler!(self, ctx, req, attestation_agent, GetEvidenceRequest, get_evidence);
-    }
-}
-
-struct GetAdditionalEvidenceMethod {
-    service: Arc<dyn AttestationAgentService + Send + Sync>,
-}
-
-#[async_trait]
-impl ::ttrpc::r#async::MethodHandler for GetAdditionalEvidenceMethod {
-    async fn handler(&self, ctx: ::ttrpc::r#async::TtrpcContext, req: ::ttrpc::Request) -> ::ttrpc::Result<::ttrpc::Response> {
-        ::ttrpc::async_request_handler!(self, ctx, req, attestation_agent, GetAdditionalEvidenceRequest, get_additional_evidence);
-    }
-}
-
-struct GetTeeTypeMethod {
-    service: Arc<dyn AttestationAgentService + Send + Sync>,
-}
-
-#[async_trait]
-impl ::ttrpc::r#async::MethodHandler for GetTeeTypeMethod {
-    async fn handler(&self, ctx: ::ttrpc::r#async::TtrpcContext, req: ::ttrpc::Request) -> ::ttrpc::Result<::ttrpc::Response> {
-        ::ttrpc::async_request_handler!(self, ctx, req, attestation_agent, GetTeeTypeRequest, get_tee_type);
-    }
-}
-
-struct GetTokenMethod {
-    service: Arc<dyn AttestationAgentService + Send + Sync>,
-}
-
-#[async_trait]
-impl ::ttrpc::r#async::MethodHandler for GetTokenMethod {
-    async fn handler(&self, ctx: ::ttrpc::r#async::TtrpcContext, req: ::ttrpc::Request) -> ::ttrpc::Result<::ttrpc::Response> {
-        ::ttrpc::async_request_handler!(self, ctx, req, attestation_agent, GetTokenRequest, get_token);
-    }
-}
-
 #[async_trait]
 pub trait AttestationAgentService: Sync {
     async fn extend_runtime_measurement(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::attestation_agent::ExtendRuntimeMeasurementRequest) -> ::ttrpc::Result<super::attestation_agent::ExtendRuntimeMeasurementResponse> {
         Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/attestation_agent.AttestationAgentService/ExtendRuntimeMeasurement is not supported".to_string())))
-    }
-    async fn get_evidence(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::attestation_agent::GetEvidenceRequest) -> ::ttrpc::Result<super::attestation_agent::GetEvidenceResponse> {
-        Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/attestation_agent.AttestationAgentService/GetEvidence is not supported".to_string())))
-    }
-    async fn get_additional_evidence(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::attestation_agent::GetAdditionalEvidenceRequest) -> ::ttrpc::Result<super::attestation_agent::GetAdditionalEvidenceResponse> {
-        Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/attestation_agent.AttestationAgentService/GetAdditionalEvidence is not supported".to_string())))
-    }
-    async fn get_tee_type(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::attestation_agent::GetTeeTypeRequest) -> ::ttrpc::Result<super::attestation_agent::GetTeeTypeResponse> {
-        Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/attestation_agent.AttestationAgentService/GetTeeType is not supported".to_string())))
-    }
-    async fn get_token(&self, _ctx: &::ttrpc::r#async::TtrpcContext, _: super::attestation_agent::GetTokenRequest) -> ::ttrpc::Result<super::attestation_agent::GetTokenResponse> {
-        Err(::ttrpc::Error::RpcStatus(::ttrpc::get_status(::ttrpc::Code::NOT_FOUND, "/attestation_agent.AttestationAgentService/GetToken is not supported".to_string())))
     }
 }
 
@@ -138,18 +62,6 @@ pub fn create_attestation_agent_service(service: Arc<dyn AttestationAgentService
 
     methods.insert("ExtendRuntimeMeasurement".to_string(),
                     Box::new(ExtendRuntimeMeasurementMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
-
-    methods.insert("GetEvidence".to_string(),
-                    Box::new(GetEvidenceMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
-
-    methods.insert("GetAdditionalEvidence".to_string(),
-                    Box::new(GetAdditionalEvidenceMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
-
-    methods.insert("GetTeeType".to_string(),
-                    Box::new(GetTeeTypeMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
-
-    methods.insert("GetToken".to_string(),
-                    Box::new(GetTokenMethod{service: service.clone()}) as Box<dyn ::ttrpc::r#async::MethodHandler + Send + Sync>);
 
     ret.insert("attestation_agent.AttestationAgentService".to_string(), ::ttrpc::r#async::Service{ methods, streams });
     ret

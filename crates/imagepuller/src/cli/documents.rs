@@ -7,28 +7,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 use foreign_text::bounded::ReadError;
-use puller_config::{MAX_DOCUMENT_BYTES, ResourceSource, Resources};
+use puller_config::MAX_DOCUMENT_BYTES;
 use registry_client::{Documents, HubConfiguration, Piped};
 
-/// Where the documents are, and what answers for their references.
+/// Where the documents are.
 #[derive(Clone, Debug, Args)]
 pub struct DocumentOptions {
     /// The configuration, a file or a pipe; none means no credentials and the web's public CAs
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// A measured document; its entries come before those of --config, and it may have [resources]
+    /// A measured document; its entries come before those of --config, and "source" of its
+    /// [resources] answers for what is given by reference: cdh=unix:PATH or file=FILE
     #[arg(long, value_name = "FILE")]
     pub measured: Option<PathBuf>,
     /// A data hub's measured configuration; what it says of image pulls completes --measured
     #[arg(long, value_name = "FILE")]
     cdh: Option<PathBuf>,
-    /// The text of the initdata, which a key broker gets with the evidence
-    #[arg(long, value_name = "FILE")]
-    pub initdata: Option<PathBuf>,
-    /// A source of credentials, roots and keys that are given by reference: cdh=unix:PATH
-    /// or file=FILE; may be repeated, and the sources are asked in this order
-    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
-    resources: Vec<ResourceSource>,
 }
 
 impl DocumentOptions {
@@ -39,7 +33,7 @@ impl DocumentOptions {
     ///
     /// Words about the first one that is missing or cannot be read.
     pub fn open(&self) -> Result<Documents, String> {
-        let files = [&self.config, &self.measured, &self.cdh, &self.initdata];
+        let files = [&self.config, &self.measured, &self.cdh];
         if let Some(path) = files.into_iter().flatten().find(|path| !path.exists()) {
             return Err(format!("the file {} does not exist", path.display()));
         }
@@ -47,7 +41,7 @@ impl DocumentOptions {
         // By what they are: one pipe has several names (/dev/stdin, /dev/fd/0), and what was read
         // by one of them is empty by the next.
         let mut read = BTreeSet::new();
-        for path in [&self.config, &self.measured, &self.cdh].into_iter().flatten() {
+        for path in files.into_iter().flatten() {
             let failed = |error| format!("failed to read {}: {error}", path.display());
             if let Ok(found) = path.metadata()
                 && found.file_type().is_fifo()
@@ -77,10 +71,5 @@ impl DocumentOptions {
     /// Whether a document is named at all.
     pub fn is_any(&self) -> bool {
         self.config.is_some() || self.measured.is_some() || self.cdh.is_some()
-    }
-
-    /// What answers for references.
-    pub fn resources(&self) -> Resources {
-        super::resources(&self.resources)
     }
 }

@@ -88,13 +88,7 @@ async fn probe(arguments: Probe) -> Result<Report, (String, u8)> {
     }
     let options = &arguments.documents;
     let documents = options.open().map_err(|message| (message, EX_DATAERR))?;
-    let visit = Visit::load(
-        documents,
-        options.resources(),
-        options.initdata.clone(),
-        platform.unwrap_or_else(Platform::of_guest),
-    );
-    let visit = visit.await;
+    let visit = Visit::load(documents, platform.unwrap_or_else(Platform::of_guest)).await;
     let visit = visit.map_err(|error| (chain(&error), exit_code(error.kind())))?;
     let prober = Prober::new(visit, Duration::from_secs(arguments.timeout));
     let (targets, left_out) = match arguments.images.is_empty() {

@@ -60,7 +60,7 @@ pub struct Pull {
     insecure_no_digest: bool,
     /// Pull only what this image policy lets run, in the form of containers-policy.json(5); not
     /// beside an [image-policy] of --measured. A keyPath is a file beside it, an absolute path, or
-    /// kbs:///repository/type/tag from --resources
+    /// kbs:///repository/type/tag
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     #[command(flatten)]
@@ -124,8 +124,6 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let options = Options {
         platform,
         patience: arguments.limits.of_user(),
-        resources: arguments.documents.resources(),
-        initdata: arguments.documents.initdata.clone(),
         reasons: Reasons::Kept(arguments.reasons.clone()),
         layers_at_once: LAYERS_AT_ONCE,
         policy: arguments.policy.clone(),

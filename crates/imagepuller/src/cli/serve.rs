@@ -73,19 +73,9 @@ pub struct Serve {
     /// Where it has no [image], the kernel parameters that the hub knows do
     #[arg(long, value_name = "FILE", default_value = "/run/measured-cfg/cdh.toml")]
     cdh: PathBuf,
-    /// The text of the verified initdata, which a key broker gets with the evidence; none is fine
-    #[arg(
-        long,
-        value_name = "FILE",
-        default_value = "/run/confidential-containers/initdata/initdata.toml"
-    )]
-    initdata: PathBuf,
-    /// A source of credentials and keys that are given by reference: cdh=unix:PATH
-    /// or file=FILE; may be repeated, and the sources are asked in this order
-    /// [default: --upstream, or the data hub at its usual place]
-    #[arg(long, value_name = "SOURCE", value_parser = super::simple_source)]
-    resources: Vec<ResourceSource>,
-    /// Socket of a confidential data hub that was moved out of the way, as unix:PATH
+    /// Socket of a confidential data hub that was moved out of the way, as unix:PATH. It, or the one
+    /// at the usual place, is asked for what is given by reference, unless [resources] of --measured
+    /// names another source
     #[arg(long, value_name = "ADDRESS")]
     upstream: Option<Address>,
     /// Socket of initdata-processor refresh --watch, as unix:PATH; it is asked to read the
@@ -162,10 +152,6 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
     }
-    let mut resources = arguments.resources;
-    if resources.is_empty() {
-        resources.extend(data_hub(arguments.upstream.as_ref(), &sockets));
-    }
     let settings = Settings {
         store: arguments.store,
         store_mount: arguments.store_mount,
@@ -181,8 +167,7 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
             }),
             ..Documents::default()
         },
-        resources: super::resources(&resources),
-        initdata: arguments.initdata,
+        source: data_hub(arguments.upstream.as_ref(), &sockets),
         upstream: arguments.upstream.map(|address| address.path().to_owned()),
         refresher: arguments.refresher.map(|address| address.path().to_owned()),
         attestation_agent: match &arguments.attestation_agent {

@@ -8,18 +8,16 @@ use oci_image::digest::Digest;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
 use pull_route::{Route, Settings};
-use puller_config::RegistryHost;
 use registry_client::Patience;
 use tokio::sync::{Notify, OnceCell};
 
+use super::Puller;
 use super::asked::{Asked, ImageName};
-use super::broker::Secrets;
 use super::layers::extent;
 use super::policy::{Gate, Kept};
 use super::resolve::{self, Resolved};
 use super::sources::Sources;
 use super::unlock::{self, Keys, Name};
-use super::{Puller, clock};
 use crate::blocking::blocking;
 use crate::error::{Error, chain};
 use crate::progress::{Event, Progress};
@@ -47,7 +45,6 @@ pub struct Brought {
 struct Way<'w> {
     puller: &'w Puller,
     settings: &'w Settings,
-    secrets: &'w Secrets<'w>,
     asked: &'w Asked,
     manner: Manner<'w>,
     taken: OnceCell<(Settings, Arc<Sources>)>,
@@ -60,8 +57,7 @@ impl Way<'_> {
             let (puller, name) = (self.puller, self.asked.name.reference());
             let (registry, repository) = (name.registry(), name.repository());
             let settings = self.settings.clone();
-            let route = puller.settle(settings, self.secrets, registry, repository);
-            let route = route.await?;
+            let route = puller.secrets.settle(settings, registry, repository).await?;
             let sources = puller.sources(&route, repository, self.manner);
             Ok((route.settings, sources))
         };
@@ -96,34 +92,26 @@ impl Puller {
         settings: &Settings,
         manner: Manner<'_>,
     ) -> Result<Brought, Error> {
-        let secrets = self.broker.secrets();
         let reference = asked.name.reference();
         let (registry, repository) = (reference.registry(), reference.repository());
         let name = Name { registry, repository };
         let plan = settings.plan(registry, repository)?;
         plan.check_allowed()?;
         let settings_of_plan = plan.settings();
-        let gate = Gate::open(&self.policies, settings_of_plan, &secrets, asked.name.clone());
+        let gate = Gate::open(&self.policies, settings_of_plan, &self.secrets, asked.name.clone());
         let mut gate = gate.await?;
         if !manner.may_be_unpinned {
             asked.check_tag(&gate)?;
         }
         let is_signed = gate.check(asked.digest()).await?;
-        let way = Way {
-            puller: self,
-            settings,
-            secrets: &secrets,
-            asked,
-            manner,
-            taken: OnceCell::new(),
-        };
+        let way = Way { puller: self, settings, asked, manner, taken: OnceCell::new() };
         let image = way.resolve(&mut gate).await?;
         gate.log_accepting();
         let digest = image.digest();
         let progress = manner.progress;
         if let Some(known) = self.known(digest).await? {
             self.admit_known(&known, digest, &gate, &way).await?;
-            let keys = self.unlock(&known, name, settings_of_plan, &secrets, progress);
+            let keys = self.unlock(&known, name, settings_of_plan, progress);
             let keys = keys.await?;
             let stored = self.layers.stored(&known, &keys, progress).await?;
             let layers = match stored {
@@ -153,7 +141,7 @@ impl Puller {
         let Resolved { image: verified, documents, begun: _begun } = resolved;
         let contents = &verified.contents;
         let signatures = gate.admit(contents, &[], early, sources).await?;
-        let keys = self.unlock(&verified, name, settings, &secrets, progress);
+        let keys = self.unlock(&verified, name, settings, progress);
         let keys = keys.await?;
         let layers = self.layers.fetch(sources, &verified, &keys, progress);
         let layers = layers.await?;
@@ -215,20 +203,6 @@ impl Puller {
         }
     }
 
-    /// The hosts that one pull asks, with everything that is given by reference.
-    async fn settle(
-        &self,
-        settings: Settings,
-        secrets: &Secrets<'_>,
-        registry: &RegistryHost,
-        repository: &str,
-    ) -> Result<Route, Error> {
-        let route = secrets.settle(settings, registry, repository).await?;
-        // A broker that was asked has said what time it is.
-        clock::check(&route.settings)?;
-        Ok(route)
-    }
-
     fn sources(&self, route: &Route, repository: &str, manner: Manner<'_>) -> Arc<Sources> {
         let known = self.known_accounts.clone();
         let patience = Sources::patience_by(&route.settings, manner.patience);
@@ -243,14 +217,10 @@ impl Puller {
         image: &Image,
         name: Name<'_>,
         settings: &Settings,
-        secrets: &Secrets<'_>,
         progress: &Progress,
     ) -> Result<Keys, Error> {
         let (layers, bytes) = extent(image);
         progress.tell(Event::Resolved { manifest: image.manifest.clone(), layers, bytes });
-        let keys = unlock::unlock(image, name, settings, secrets, progress).await?;
-        // As above, where the broker was asked for these only.
-        clock::check(settings)?;
-        Ok(keys)
+        unlock::unlock(image, name, settings, &self.secrets, progress).await
     }
 }

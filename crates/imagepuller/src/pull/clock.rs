@@ -11,9 +11,6 @@ use crate::error::Error;
 /// that the same sources give the same program. Unknown where the build does not.
 const BUILT: Option<&str> = option_env!("SOURCE_DATE_EPOCH");
 
-/// How far the broker's clock may be ahead of an honest one in the guest.
-const MAX_BROKER_AHEAD: Duration = Duration::from_secs(300);
-
 /// The beginning of the year 9999.
 const CALENDAR_END: Duration = Duration::from_secs(253_370_764_800);
 
@@ -27,7 +24,7 @@ type Floor = (SystemTime, &'static str);
 /// [`Error::Clock`].
 pub fn check(settings: &Settings) -> Result<(), Error> {
     let owner = settings.clock_not_before().map(|moment| moment.time());
-    let floor = floor(BUILT, owner, kbs_client::broker_time());
+    let floor = floor(BUILT, owner);
     let now = SystemTime::now();
     match floor {
         Some((time, reason)) if now < time => {
@@ -47,18 +44,12 @@ fn shown(time: SystemTime) -> String {
 }
 
 /// The newest of what is known.
-fn floor(
-    built: Option<&str>,
-    owner: Option<SystemTime>,
-    broker: Option<SystemTime>,
-) -> Option<Floor> {
+fn floor(built: Option<&str>, owner: Option<SystemTime>) -> Option<Floor> {
     let built = built.and_then(|seconds| seconds.parse().ok());
     let built = built.and_then(|seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds)));
-    let broker = broker.and_then(|time| time.checked_sub(MAX_BROKER_AHEAD));
     [
         built.map(|time| (time, "when this program was made")),
         owner.map(|time| (time, "\"clock-not-before\" of the measured document")),
-        broker.map(|time| (time, "what the key broker said, less five minutes")),
     ]
     .into_iter()
     .flatten()
@@ -84,16 +75,15 @@ mod tests {
     #[test]
     fn the_newest_of_what_is_known_counts() {
         let at = |seconds| Some(UNIX_EPOCH + Duration::from_secs(seconds));
-        for (built, owner, broker, expected) in [
-            (None, None, None, None),
-            (Some(""), None, None, None),
-            (Some("18446744073709551615"), None, None, None),
-            (Some("1000"), None, None, Some((1000, "when this"))),
-            (Some("1000"), at(999), at(1299), Some((1000, "when this"))),
-            (Some("1000"), at(1001), at(1300), Some((1001, "\"clock-not"))),
-            (Some("1000"), at(1001), at(1302), Some((1002, "what the key"))),
+        for (built, owner, expected) in [
+            (None, None, None),
+            (Some(""), None, None),
+            (Some("18446744073709551615"), None, None),
+            (Some("1000"), None, Some((1000, "when this"))),
+            (Some("1000"), at(999), Some((1000, "when this"))),
+            (Some("1000"), at(1001), Some((1001, "\"clock-not"))),
         ] {
-            let found = floor(built, owner, broker);
+            let found = floor(built, owner);
             let found = found.map(|(time, reason)| (Some(time), reason));
             match (found, expected) {
                 (Some((time, reason)), Some((seconds, start))) => {

@@ -98,8 +98,7 @@ impl Prober {
                 let Some(host) = entry.name.host() else {
                     return Ok(End::NoHost);
                 };
-                let secrets = self.visit.secrets();
-                let route = self.visit.route(&host, &entry.repository, &secrets);
+                let route = self.visit.route(&host, &entry.repository);
                 let mut route = self.in_time(route).await?;
                 for source in &mut route.sources {
                     source.repository = None;
@@ -122,10 +121,9 @@ impl Prober {
     ) -> Result<End, Error> {
         let meant = self.visit.image(image)?;
         let (host, repository) = (image.registry(), image.repository());
-        let secrets = self.visit.secrets();
-        let route = self.in_time(self.visit.route(host, repository, &secrets));
+        let route = self.in_time(self.visit.route(host, repository));
         let route = route.await?;
-        let mut gate = self.in_time(self.visit.gate(&meant, &secrets)).await?;
+        let mut gate = self.in_time(self.visit.gate(&meant)).await?;
         let is_by_tag = meant.digest().is_none() && !gate.may_resolve_tag().unwrap_or(false);
         self.in_time(gate.check(meant.digest())).await?;
         let sources = visit::sources(&route, repository, self.patience());

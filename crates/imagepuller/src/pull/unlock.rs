@@ -22,7 +22,7 @@ use puller_config::RegistryHost;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
-use super::broker::Secrets;
+use super::secrets::Secrets;
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::progress::{Event, Progress};
@@ -56,7 +56,7 @@ pub async fn unlock(
     image: &Image,
     name: Name<'_>,
     settings: &Settings,
-    secrets: &Secrets<'_>,
+    secrets: &Secrets,
     progress: &Progress,
 ) -> Result<Keys, Error> {
     let mut locked = Vec::new();
@@ -83,16 +83,13 @@ pub async fn unlock(
     work.try_given(settings, name).await?;
     let deadline = Instant::now() + FETCH_TIME;
     work.try_references(settings, name, secrets, deadline).await?;
-    let resources = settings.resources();
-    let is_always = resources.is_some_and(|resources| resources.unwrap_always);
-    if !is_always {
-        work.try_packets(settings, secrets, deadline).await?;
-    }
-    if resources.is_some_and(|resources| !resources.unwrap.is_empty()) {
-        let hub = timeout_at(deadline, work.try_hub(settings, secrets, is_always));
+    if settings.resources().is_some_and(|resources| resources.unwrap) {
+        let hub = timeout_at(deadline, work.try_hub(settings, secrets));
         if hub.await.is_err() {
             work.give_up_fetching();
         }
+    } else {
+        work.try_packets(settings, secrets, deadline).await?;
     }
     let Some(first) = work.locked.into_iter().next() else {
         return Ok(work.keys);

@@ -1,22 +1,21 @@
 //! The way to the sources of an image, for who keeps nothing of it: there is no store, and the
 //! event log of a guest learns nothing.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use oci_image::digest::Unverified;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, Resources};
+use puller_config::RegistryHost;
 use registry_client::registry::Registry;
 use registry_client::{Documents, Patience};
 
 use super::asked::Asked;
-use super::broker::{Broker, Secrets};
 use super::clock;
 use super::known_accounts::KnownAccounts;
 use super::policy::{Gate, PolicyPlace};
+use super::secrets::Secrets;
 use super::sources::Sources;
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -28,32 +27,21 @@ use crate::reasons::Reasons;
 pub struct Visit {
     pub(super) settings: Settings,
     policies: PolicyPlace,
-    broker: Broker,
+    secrets: Secrets,
     pub(super) platform: Platform,
 }
 
 impl Visit {
-    /// Reads the documents. `resources` answer for what they give by reference, unless the measured
-    /// one names sources; key brokers get the text of `initdata`.
+    /// Reads the documents.
     ///
     /// # Errors
     ///
     /// A document that is not used, or a clock that is certainly wrong.
-    pub async fn load(
-        documents: Documents,
-        resources: Resources,
-        initdata: Option<PathBuf>,
-        platform: Platform,
-    ) -> Result<Self, Error> {
+    pub async fn load(documents: Documents, platform: Platform) -> Result<Self, Error> {
         let policies = PolicyPlace::of(&documents, None);
         let settings = blocking(move || Ok(documents.load()?)).await?;
         clock::check(&settings)?;
-        Ok(Self {
-            settings,
-            policies,
-            broker: Broker::new(resources, initdata, Reasons::Told),
-            platform,
-        })
+        Ok(Self { settings, policies, secrets: Secrets::new(None, Reasons::Told), platform })
     }
 
     /// What a name means by the documents.
@@ -65,19 +53,10 @@ impl Visit {
         Asked::of(named, &self.settings)
     }
 
-    /// The secrets of one pull.
-    pub(super) fn secrets(&self) -> Secrets<'_> {
-        self.broker.secrets()
-    }
-
     /// The owner's image policy, for an image.
-    pub(super) async fn gate<'v>(
-        &'v self,
-        asked: &Asked,
-        secrets: &'v Secrets<'v>,
-    ) -> Result<Gate<'v>, Error> {
+    pub(super) async fn gate(&self, asked: &Asked) -> Result<Gate<'_>, Error> {
         let name = asked.name.clone();
-        Gate::open(&self.policies, &self.settings, secrets, name).await
+        Gate::open(&self.policies, &self.settings, &self.secrets, name).await
     }
 
     /// The hosts that a pull asks, with everything that is given by reference.
@@ -85,13 +64,10 @@ impl Visit {
         &self,
         host: &RegistryHost,
         repository: &str,
-        secrets: &Secrets<'_>,
     ) -> Result<Route, Error> {
         self.settings.plan(host, repository)?.check_allowed()?;
-        let settled = secrets.settle(self.settings.clone(), host, repository);
-        let route = settled.await?;
-        clock::check(&route.settings)?;
-        Ok(route)
+        let settled = self.secrets.settle(self.settings.clone(), host, repository);
+        settled.await
     }
 }
 

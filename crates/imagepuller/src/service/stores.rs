@@ -70,9 +70,8 @@ async fn open_new(settings: &Settings, first: Option<&Arc<Open>>) -> Result<Open
         });
     }
     let options = Options {
-        resources: settings.resources.clone(),
+        source: settings.source.clone(),
         attestation_agent: settings.attestation_agent.clone(),
-        initdata: Some(settings.initdata.clone()),
         layers_at_once: settings.layers_at_once,
         patience: settings.patience,
         reasons: settings.reasons.clone(),

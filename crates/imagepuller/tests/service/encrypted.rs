@@ -3,7 +3,6 @@
 
 mod attacks;
 mod cached;
-mod clock;
 mod hub;
 mod keys;
 pub mod place;

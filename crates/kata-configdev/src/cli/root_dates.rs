@@ -17,10 +17,7 @@ pub fn warnings(document: &Document, now: SystemTime) -> Vec<Finding> {
         let roots = entry.ca_certs.as_ref()?;
         Some((format!("registries.\"{name}\".ca-certs"), roots))
     });
-    let broker = document.resources.as_ref();
-    let broker = broker.and_then(|resources| resources.kbs_ca_certs.as_ref());
-    let broker = broker.map(|roots| ("resources.kbs-ca-certs".to_owned(), roots));
-    for (key, roots) in registries.chain(broker) {
+    for (key, roots) in registries {
         let messages = messages(roots, now).into_iter();
         findings.extend(messages.map(|message| Finding { line: None, key: key.clone(), message }));
     }

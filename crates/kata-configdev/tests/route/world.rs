@@ -12,7 +12,7 @@ use imagepuller::error::chain;
 use imagepuller::pull::Options;
 use imagepuller::pull::output::{Wanted, pull_to};
 use oci_image::named::NamedReference;
-use puller_config::{ResourceSource, Resources};
+use puller_config::ResourceSource;
 use registry_client::{Documents, Patience};
 use tempfile::TempDir;
 use test_http::pki::{Authority, Identity};
@@ -247,10 +247,7 @@ impl World {
                 connect: Duration::from_secs(5),
                 ..Patience::default()
             },
-            resources: Resources {
-                sources: vec![ResourceSource::parse(&source).unwrap()],
-                ..Resources::default()
-            },
+            source: Some(ResourceSource::parse(&source).unwrap()),
             ..Options::default()
         };
         let wanted = Wanted {

@@ -20,7 +20,7 @@ use super::evidence::{OF_SOURCE, bounded, to_keep};
 use super::rules::{Keys, Rules, Verdict};
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::pull::broker::Secrets;
+use crate::pull::secrets::Secrets;
 use crate::pull::sources::Sources;
 
 /// The policy, as far as one image is concerned.
@@ -30,7 +30,7 @@ pub struct Gate<'p> {
     rules: Option<Arc<Rules>>,
     name: Name,
     settings: &'p Settings,
-    secrets: &'p Secrets<'p>,
+    secrets: &'p Secrets,
     /// Those that were asked for.
     keys: Mutex<Arc<Keys>>,
 }
@@ -70,7 +70,7 @@ impl<'p> Gate<'p> {
     pub async fn open(
         place: &PolicyPlace,
         settings: &'p Settings,
-        secrets: &'p Secrets<'p>,
+        secrets: &'p Secrets,
         name: Name,
     ) -> Result<Self, Error> {
         let rules = Rules::of(place, settings, secrets).await?;

@@ -19,7 +19,7 @@ use super::evidence::by_content;
 use super::{PolicyPlace, files};
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::pull::broker::{Secrets, Text};
+use crate::pull::secrets::{Secrets, Text};
 
 /// What is tried for a key: its bytes, or words for why there are none.
 pub type Keys = BTreeMap<String, Result<Text, String>>;
@@ -63,7 +63,7 @@ impl Rules {
     pub async fn of(
         place: &PolicyPlace,
         settings: &Settings,
-        secrets: &Secrets<'_>,
+        secrets: &Secrets,
     ) -> Result<Option<Self>, Error> {
         let rules = match (settings.image_policy(), &place.given) {
             (None, None) => return Ok(None),
@@ -161,7 +161,7 @@ impl Rules {
         &self,
         path: &str,
         settings: &Settings,
-        secrets: &Secrets<'_>,
+        secrets: &Secrets,
     ) -> Result<Result<Text, String>, Error> {
         if path.contains("://") {
             let reference = match ResourceUri::parse(path) {
@@ -220,7 +220,7 @@ async fn measured(
     written: &ImagePolicy,
     directory: Option<PathBuf>,
     settings: &Settings,
-    secrets: &Secrets<'_>,
+    secrets: &Secrets,
 ) -> Result<Policy, Error> {
     let parse = |text: &[u8]| {
         let policy = section::policy(written, text);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{FETCH_TIME, Name, Unlocking};
 use crate::blocking::blocking;
 use crate::error::{Error, chain};
-use crate::pull::broker::Secrets;
+use crate::pull::secrets::Secrets;
 
 /// How many key encryption keys one image may name. One is common, and each costs a request.
 const MAX_KEY_ENCRYPTION_KEYS: usize = 8;
@@ -36,7 +36,7 @@ impl Unlocking<'_> {
         &mut self,
         settings: &Settings,
         name: Name<'_>,
-        secrets: &Secrets<'_>,
+        secrets: &Secrets,
         deadline: Instant,
     ) -> Result<(), Error> {
         for placed in settings.decryption_keys(name.registry, name.repository) {
@@ -73,7 +73,7 @@ impl Unlocking<'_> {
     pub(super) async fn try_packets(
         &mut self,
         settings: &Settings,
-        secrets: &Secrets<'_>,
+        secrets: &Secrets,
         deadline: Instant,
     ) -> Result<(), Error> {
         let packets = self.locked.iter().flat_map(|locked| locked.encryption.packets());
@@ -116,14 +116,14 @@ impl Unlocking<'_> {
     }
 
     /// What a data hub unwraps. The HMAC of the layer and its diff ID judge what comes back.
-    pub(super) async fn try_hub(&mut self, settings: &Settings, secrets: &Secrets<'_>, all: bool) {
+    pub(super) async fn try_hub(&mut self, settings: &Settings, secrets: &Secrets) {
         let mut asked = 0;
         let mut at = 0;
         while let Some(locked) = self.locked.get(at) {
             let encryption = locked.encryption.clone();
             let blob = &self.image.layers[locked.at].0.digest;
             let mut opened = None;
-            for (entry, packet, kid) in encryption.packets_for_hub(all) {
+            for (entry, packet, kid) in encryption.packets_for_hub() {
                 if let Some(Err(problem)) = kid.map(resource) {
                     self.problems.push(problem);
                     continue;

@@ -11,15 +11,15 @@ use super::place::{Place, Pulled};
 
 const KEK: &str = "kbs:///team/kek/b";
 const BY_HUB: &str = "by UnWrapKey of the hub";
+const UNWRAP: &str = "unwrap = true";
 
 impl Place {
-    /// A pull with a hub that has this, and what `[resources]` says of it; how the hub was asked.
+    /// A pull with a hub that has this, and what else `[resources]` says; how the hub was asked.
     fn pull_by_hub(&self, image: &str, vault: &Vault, resources: &str) -> (Pulled, Vec<String>) {
         let dir = tempfile::tempdir_in(self.0.scratch.path()).unwrap();
         let socket = dir.path().join("cdh.sock");
         let hub = DataHub::start(&socket, vault.clone()).unwrap();
-        let source = format!("\"cdh=unix:{}\"", socket.display());
-        let text = format!("[resources]\n{}", resources.replace("HUB", &source));
+        let text = format!("[resources]\nsource = \"{}\"\n{resources}", hub.source());
         let measured = dir.path().join("measured.toml");
         fs::write(&measured, text).unwrap();
         let more = ["--measured", measured.to_str().unwrap()];
@@ -29,7 +29,7 @@ impl Place {
 }
 
 #[test]
-fn privileged_the_hub_unwraps_what_it_is_named_for() {
+fn privileged_the_hub_unwraps_all_packets_or_none() {
     vm_harness::needs_root!();
     let place = Place::start();
     let expected = place.expected();
@@ -45,9 +45,9 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     let vault = Vault::new().with("team/kek/b", kbs.key);
     let [of_kbs, of_cloud] = [push("kbs", &kbs), push("cloud", &cloud)];
     for (image, resources, asked, how) in [
-        (&of_cloud, "unwrap = [HUB]", "UnWrapKey", BY_HUB),
-        (&of_kbs, "unwrap = [HUB]\nunwrap-always = true", "UnWrapKey", BY_HUB),
-        (&of_kbs, "sources = [HUB]\nunwrap = [HUB]", KEK, "key provider"),
+        (&of_cloud, UNWRAP, "UnWrapKey", BY_HUB),
+        (&of_kbs, UNWRAP, "UnWrapKey", BY_HUB),
+        (&of_kbs, "", KEK, "key provider"),
     ] {
         let (pulled, questions) = place.pull_by_hub(image, &vault, resources);
         assert_eq!(pulled.files(), expected, "{resources}");
@@ -67,16 +67,15 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     let forged = changed("forged", &format!("{}=", "A".repeat(43)));
     let broken = changed("broken", "AAAA");
     let [ctr_kbs, ctr_cloud] = [push("ctr-kbs", &ctr(&kbs)), push("ctr-cloud", &ctr(&cloud))];
-    let always = "unwrap = [HUB]\nunwrap-always = true";
     let none = Vault::new();
     for (image, vault, resources, code, expected, is_asked) in [
-        (&of_cloud, &vault, "sources = [HUB]", 69, "is named as \"unwrap\" in [resources]", false),
-        (&of_cloud, &none, always, 69, "ttrpc status 13: the data hub did not unwrap", true),
-        (&of_kbs, &none, always, 69, "ttrpc status 13: the data hub did not unwrap", true),
-        (&forged, &vault, always, 65, "the HMAC of the encrypted layer does not hold", true),
-        (&broken, &vault, always, 69, "what the hub unwrapped are no usable options", true),
-        (&ctr_kbs, &vault, always, 69, "\"A256CTR\", which is refused", false),
-        (&ctr_cloud, &vault, always, 69, "\"A256CTR\", which is refused", false),
+        (&of_cloud, &vault, "", 69, "only the CDH opens, with \"unwrap\"", false),
+        (&of_cloud, &none, UNWRAP, 69, "ttrpc status 13: the data hub did not unwrap", true),
+        (&of_kbs, &none, UNWRAP, 69, "ttrpc status 13: the data hub did not unwrap", true),
+        (&forged, &vault, UNWRAP, 65, "the HMAC of the encrypted layer does not hold", true),
+        (&broken, &vault, UNWRAP, 69, "what the hub unwrapped are no usable options", true),
+        (&ctr_kbs, &vault, UNWRAP, 69, "\"A256CTR\", which is refused", false),
+        (&ctr_cloud, &vault, UNWRAP, 69, "\"A256CTR\", which is refused", false),
     ] {
         let (pulled, questions) = place.pull_by_hub(image, vault, resources);
         let refusal = pulled.refusal(code) + &pulled.reasons;
@@ -85,7 +84,7 @@ fn privileged_the_hub_unwraps_what_it_is_named_for() {
     }
 }
 
-/// With `unwrap-always` the hub once got packets whose key a plugin of the broker makes up, from
+/// The hub once got packets whose key a plugin of the broker makes up, from
 /// what the image's author says. Nor is a packet's key fetched, where the hub is to unwrap it.
 #[test]
 fn privileged_a_packet_goes_to_the_hub_only_if_its_key_is_a_resource() {
@@ -101,14 +100,13 @@ fn privileged_a_packet_goes_to_the_hub_only_if_its_key_is_a_resource() {
     let made_up = Rewrap::new("kbs+maker:///key?of=author").unwrap();
     let of_vault = push("of-vault", &resource);
     let of_plugin = push("of-plugin", &made_up);
-    let always = "sources = [HUB]\nunwrap = [HUB]\nunwrap-always = true";
 
     let vault = Vault::new().with("team/kek/b", resource.key);
-    let (pulled, asked) = place.pull_by_hub(&of_vault, &vault, always);
+    let (pulled, asked) = place.pull_by_hub(&of_vault, &vault, UNWRAP);
     assert_eq!(pulled.files(), place.expected());
     assert_eq!(asked, ["UnWrapKey"; 3]);
 
-    let (pulled, asked) = place.pull_by_hub(&of_plugin, &vault, always);
+    let (pulled, asked) = place.pull_by_hub(&of_plugin, &vault, UNWRAP);
     let refusal = pulled.refusal(69);
     let words = "the key kbs+maker:///key?of=author is no resource";
     assert!(refusal.contains(words), "{refusal}");
@@ -153,8 +151,7 @@ fn privileged_what_cocos_key_provider_closed_is_opened() {
         (&no_scheme, &kek, Some("a resource URI begins with")),
     ] {
         let by_key = place.pull_with(image, &place.document(&[]), vault);
-        let always = "unwrap = [HUB]\nunwrap-always = true";
-        let (by_hub, _) = place.pull_by_hub(image, vault, always);
+        let (by_hub, _) = place.pull_by_hub(image, vault, UNWRAP);
         for (pulled, is_by_hub) in [(by_key, false), (by_hub, true)] {
             match expected {
                 None => {

@@ -98,8 +98,10 @@ impl Place {
     pub fn pull_with(&self, image: &str, document: &str, vault: &Vault) -> Pulled {
         let resources = self.0.scratch.path().join("resources.json");
         fs::write(&resources, vault.offline_file()).unwrap();
-        let source = format!("file={}", resources.display());
-        self.pull(image, document, &["--resources", &source])
+        let measured = self.0.scratch.path().join("measured.toml");
+        let text = format!("[resources]\nsource = \"file={}\"\n", resources.display());
+        fs::write(&measured, text).unwrap();
+        self.pull(image, document, &["--measured", measured.to_str().unwrap()])
     }
 
     /// Pushes the image without encryption.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use confidential_fixtures::{Kbs, Policy, Vault};
+use confidential_fixtures::{DataHub, Vault};
 use serde_json::json;
 
 use super::place::Place;
@@ -55,7 +55,7 @@ fn privileged_the_policy_that_a_measured_hub_refers_to_judges_pulls() {
     let [team, other] =
         [&place.team, &place.other].map(|key| fs::read_to_string(key.public()).unwrap());
     let vault = Vault::new().with("default/policy/images", coco(&team));
-    let kbs = Kbs::start(vault, Policy::default(), None).unwrap();
+    let hub = DataHub::start(&place.site.scratch.path().join("cdh.sock"), vault).unwrap();
     // Of two the reference counts, whatever is in the other.
     let text = format!(
         "[image]\nimage_security_policy = '''{}'''\nimage_security_policy_uri = \
@@ -64,10 +64,7 @@ fn privileged_the_policy_that_a_measured_hub_refers_to_judges_pulls() {
     );
     let place = place.with_hub(&text);
     let (digest, image) = (place.site.layout.manifest.clone(), place.site.image());
-    place.measured(&format!(
-        "[resources]\nsources = [\"kbs={}\"]\nkbs-attester = \"sample\"\n",
-        kbs.base()
-    ));
+    place.measured(&format!("[resources]\nsource = \"{}\"\n", hub.source()));
     place.sign(&place.other, &digest, &place.name("team/app"), "team/app");
     place.puller.refuse(&image, 65, &["is by that key"]);
     place.sign(&place.team, &digest, &place.name("team/app"), "team/app");

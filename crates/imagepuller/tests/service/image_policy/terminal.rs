@@ -121,8 +121,10 @@ fn privileged_the_policy_of_cocos_example_takes_what_cosign_signs() {
     let key = fs::read(place.team.public()).unwrap();
     let vault = Vault::new().with("default/cosign-public-key/test", key).offline_file();
     fs::write(desk.0.join("resources.json"), vault).unwrap();
-    let source = format!("file={}", desk.0.join("resources.json").display());
-    let arguments = ["--policy", &file, "--resources", &source, &image];
+    let source = desk.0.join("resources.json").display().to_string();
+    let source = format!("[resources]\nsource = \"file={source}\"\n");
+    fs::write(desk.0.join("measured.toml"), source).unwrap();
+    let arguments = ["--policy", &file, "--measured", "measured.toml", &image];
     desk.refuse(&arguments, &["no signature was found"]);
     place.sign(&place.team, &digest, &place.name("team/other"), "team/app");
     desk.refuse(&arguments, &["with matchRepository, the default, but", "/team/other"]);

@@ -1,12 +1,9 @@
 //! Fetches what only the guest may see, by reference: the credentials and the roots of one pull.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
 use docker_config::DockerConfig;
-use kbs_client::{Client, Limits, Sources};
+use kbs_client::{Client, REQUEST_LIMIT};
 use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, ResourceUri, Resources, Roots};
+use puller_config::{RegistryHost, ResourceSource, ResourceUri, Roots};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -17,87 +14,49 @@ mod memory;
 use memory::Memory;
 pub use memory::Text;
 
-/// The sources of secrets. The last ones are kept with their sessions for later pulls.
+/// The secrets of all pulls, and what was said of image policies.
 #[derive(Debug)]
-pub struct Broker {
-    /// The sources to use where the measured document names none.
-    otherwise: Resources,
-    /// What a key broker gets with the evidence.
-    initdata: Option<PathBuf>,
+pub struct Secrets {
+    /// The source where the measured document names none.
+    otherwise: Option<ResourceSource>,
     reasons: Reasons,
-    last: Mutex<Option<Arc<Asked>>>,
-}
-
-/// Whom pulls ask, and what was said of image policies.
-#[derive(Debug)]
-struct Asked {
-    resources: Resources,
-    sources: Arc<Sources>,
     memory: Memory,
 }
 
-/// The secrets of one pull, which come from one source.
-#[derive(Debug)]
-pub struct Secrets<'a> {
-    broker: &'a Broker,
-    client: OnceLock<(Client, Arc<Asked>)>,
-}
-
-impl Broker {
+impl Secrets {
     /// Connects to no source yet.
-    pub fn new(otherwise: Resources, initdata: Option<PathBuf>, reasons: Reasons) -> Self {
-        Self { otherwise, initdata, reasons, last: Mutex::default() }
+    pub fn new(otherwise: Option<ResourceSource>, reasons: Reasons) -> Self {
+        Self { otherwise, reasons, memory: Memory::default() }
     }
 
-    /// The secrets of a pull that begins.
-    pub fn secrets(&self) -> Secrets<'_> {
-        Secrets { broker: self, client: OnceLock::new() }
+    /// The one source of a pull, by its settings.
+    fn source<'s>(&'s self, settings: &'s Settings) -> Option<&'s ResourceSource> {
+        let named = settings.resources().and_then(|resources| resources.source.as_ref());
+        named.or(self.otherwise.as_ref())
     }
 
-    /// The sources by what the settings say now.
-    fn asked(&self, settings: &Settings) -> Result<Arc<Asked>, Error> {
-        let resources = settings.resources().unwrap_or(&self.otherwise);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(asked) = last.as_ref().filter(|last| last.resources == *resources) {
-            return Ok(asked.clone());
-        }
-        let sources = Sources::new(resources, self.initdata.as_deref(), Limits::default())?;
-        let asked = Arc::new(Asked {
-            resources: resources.clone(),
-            sources: Arc::new(sources),
-            memory: Memory::default(),
-        });
-        *last = Some(asked.clone());
-        Ok(asked)
-    }
-}
-
-impl Secrets<'_> {
     /// Fetches what a document or an image names.
     pub async fn fetch(
         &self,
         reference: &ResourceUri,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let fetched = self.client(settings)?.0.resource(reference).await;
+        let client = Client::new(self.source(settings), REQUEST_LIMIT);
+        let fetched = client.resource(reference).await;
         fetched.map_err(|error| self.failed(&reference.to_string(), error))
     }
 
     /// Fetches what an image policy consists of, and keeps what is of use for the pulls of this
-    /// boot: a cached image needs no broker. A pull that uses what was kept keeps to the source
-    /// that it came from. `unfit` says why a text is of no use.
+    /// boot: a cached image needs no CDH. What one source gave is not for another one's pulls.
+    /// `unfit` says why a text is of no use.
     pub async fn remembered(
         &self,
         reference: &ResourceUri,
         settings: &Settings,
         unfit: impl Fn(&[u8]) -> Option<String>,
     ) -> Result<Text, Error> {
-        let (client, asked) = self.client(settings)?;
-        let kept = match asked.memory.find(reference) {
-            Some((Some(origin), text)) => client.keep_to(origin).await.then_some(text),
-            Some((None, text)) => Some(text),
-            None => None,
-        };
+        let source = self.source(settings);
+        let kept = self.memory.find(source, reference);
         let is_new = kept.is_none();
         let text = match kept {
             Some(text) => text,
@@ -107,31 +66,31 @@ impl Secrets<'_> {
             return Err(self.withhold(&reference.to_string(), &why));
         }
         if is_new {
-            let origin = client.origin().await;
-            asked.memory.keep(reference, origin, text.clone());
+            self.memory.keep(source, reference, text.clone());
         }
         Ok(text)
     }
 
-    /// Has a packet opened by a data hub; `name` is what errors call it.
+    /// Has a packet opened by the CDH; `name` is what errors call it.
     pub async fn unwrap(
         &self,
         packet: &[u8],
         name: &str,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let unwrapped = self.client(settings)?.0.unwrap(packet).await;
+        let client = Client::new(self.source(settings), REQUEST_LIMIT);
+        let unwrapped = client.unwrap(packet).await;
         unwrapped.map_err(|error| self.failed(name, error))
     }
 
     /// The error of a pull for which what a reference names is of no use. Why stays in the guest.
     pub fn withhold(&self, reference: &str, why: &str) -> Error {
-        self.broker.reasons.withhold(reference, why)
+        self.reasons.withhold(reference, why)
     }
 
     fn failed(&self, reference: &str, error: kbs_client::Error) -> Error {
         match error.is_about_resource() {
-            true => self.withhold(reference, &error.inside()),
+            true => self.withhold(reference, &error.to_string()),
             false => error.into(),
         }
     }
@@ -190,14 +149,5 @@ impl Secrets<'_> {
             }
             _ => error.into(),
         })
-    }
-
-    /// The client of this pull, whose settings are the same each time.
-    fn client(&self, settings: &Settings) -> Result<&(Client, Arc<Asked>), Error> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let asked = self.broker.asked(settings)?;
-        Ok(self.client.get_or_init(|| (Client::new(asked.sources.clone()), asked)))
     }
 }
