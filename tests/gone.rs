@@ -1,6 +1,7 @@
 //! What was deleted is refused by its name, as every unknown key and option is.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use anyhow::{Context, Result};
 use end_to_end::assert_tells;
@@ -132,5 +133,17 @@ fn what_was_deleted_is_refused_by_name() -> Result<()> {
         assert_tells(&words, &[says]);
         assert_eq!(output.status.code(), Some(*code), "{words}");
     }
+    Ok(())
+}
+
+/// A stock agent started the puller by the hub's name, which is no name of it any more.
+#[test]
+fn the_hubs_name_is_no_command() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let name = scratch.path().join("confidential-data-hub");
+    symlink(Program::Imagepuller.path()?, &name)?;
+    let output = bound_command(name).args(["-c", "/x"]).output()?;
+    assert_tells(&String::from_utf8(output.stderr)?, &["unexpected argument '-c'"]);
+    assert_eq!(output.status.code(), Some(64));
     Ok(())
 }

@@ -2,9 +2,9 @@
 //!
 //! A container has ended when its mount is gone from every mount namespace. Then its directories
 //! are removed, and its layers have one user less. Layers without users stay, so that the same
-//! container starts quickly again, until somebody asks for their removal or a pull needs their
-//! room. With the last layer of an image go its documents. Everything loses its name first and its
-//! files later, so the next run can go on wherever this one stopped.
+//! container starts quickly again, until a pull needs their room. With the last layer of an image
+//! go its documents. Everything loses its name first and its files later, so the next run can go on
+//! wherever this one stopped.
 
 use std::fs;
 use std::sync::PoisonError;
