@@ -6,6 +6,7 @@
 
 pub mod network;
 
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use anyhow::Result;
 use end_to_end::{assert_tells, refusal, run};
 use network::{Closed, PROXY_USER, assert_closed};
 use vm_harness::kata::PROXY_ADDRESS;
-use vm_harness::{Network, Proxy, Report, Scenario, demo, is_root};
+use vm_harness::{Network, Proxy, Report, Scenario, demo, is_root, program};
 
 /// The image came, whole, and each part from where it had to come.
 fn assert_pulled(closed: &Closed, proxy: &Proxy, report: &Report) -> Result<()> {
@@ -141,6 +142,16 @@ fn a_wrong_password_for_squid() -> Result<()> {
     Ok(())
 }
 
+/// With a puller that asks five times: as it is shipped, it asks a proxy that does not open the way
+/// for as long as its caller waits.
+fn hasty(scenario: Scenario) -> Result<Scenario> {
+    let puller = fs::read(program("examples/timed")?)?;
+    let services = "chmod +x /job/timed; PULLER='/job/timed --attempts 5'\n";
+    let files = [("job/timed", puller), ("job/services", services.into())];
+    let files = files.map(|(name, content)| (name.to_owned(), content)).into();
+    Ok(Scenario { files, ..scenario })
+}
+
 #[test]
 fn privileged_a_wrong_password_for_tinyproxy() -> Result<()> {
     if !is_root("privileged_a_wrong_password_for_tinyproxy") {
@@ -151,7 +162,7 @@ fn privileged_a_wrong_password_for_tinyproxy() -> Result<()> {
     let proxy = Proxy::tinyproxy(closed.scratch(), &closed.rules(&ports))?;
     let wrong = "not-the-password";
     let document = closed.document_with(wrong, closed.site.authority.certificate());
-    let report = run(&closed.scenario(proxy.port(), document))?;
+    let report = run(&hasty(closed.scenario(proxy.port(), document))?)?;
     let error = refused_at_the_door(&closed, &report)?;
     // tinyproxy answers 401 where 407 is due.
     let named = format!("through the proxy http://[redacted]@{PROXY_ADDRESS} of [extra-env]: ");
@@ -166,7 +177,7 @@ fn a_proxy_that_does_not_open_a_way_to_the_registry() -> Result<()> {
     let [mirror, tokens, _] = closed.ports();
     let ports = [mirror, tokens];
     let proxy = Proxy::squid(closed.scratch(), &closed.rules(&ports))?;
-    let report = run(&closed.scenario(proxy.port(), closed.document()))?;
+    let report = run(&hasty(closed.scenario(proxy.port(), closed.document()))?)?;
     assert_closed(&report);
     closed.assert_no_secret(&report);
     let error = refusal(&report)?;

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 use tracing_subscriber::Layer as _;
@@ -13,6 +14,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::error::Kind;
+use crate::service::Timing;
 
 mod documents;
 mod hub;
@@ -40,8 +42,11 @@ enum LogFormat {
     Json,
 }
 
+/// How long threads with file system work get to end when the program ends.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Exit code for wrong arguments (`EX_USAGE`).
-pub const EX_USAGE: u8 = 64;
+const EX_USAGE: u8 = 64;
 
 /// Exit code for bad data: a document, an image or a reference (`EX_DATAERR`).
 const EX_DATAERR: u8 = 65;
@@ -78,17 +83,8 @@ enum Command {
 }
 
 impl Cli {
-    /// Reads the program's arguments, the first of which is its name.
-    ///
-    /// # Errors
-    ///
-    /// Usage, or help that was asked for.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::try_parse_from(arguments)
-    }
-
     /// Starts logging to standard error, as much as the command wants.
-    pub fn start_logging(&self) {
+    fn start_logging(&self) {
         let (most, format) = match &self.command {
             Command::Serve(serve) => serve.log(),
             Command::Pull(pull) if pull.is_quiet() => (Level::WARN, LogFormat::Text),
@@ -118,11 +114,39 @@ impl Cli {
     }
 }
 
+/// Runs the program by its arguments, the first of which is its name. The product's timing is the
+/// default; tests have another one.
+pub fn main(arguments: impl IntoIterator<Item = OsString>, timing: Timing) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EX_USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    cli.start_logging();
+    // The passwords and keys of the documents do not belong in a core file.
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "core dumps stay possible");
+    }
+    linux_sys::heap::share_arenas();
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(run(cli, timing));
+            // A thread may be in the middle of a large file; what it leaves behind is cleared at
+            // the next start.
+            runtime.shutdown_timeout(BLOCKING_TIMEOUT);
+            code
+        }
+        Err(error) => fail(&format!("failed to start: {error}"), EX_SOFTWARE),
+    }
+}
+
 /// Runs a command; returns the exit code after saying on stderr what went wrong.
-pub async fn run(cli: Cli) -> ExitCode {
+async fn run(cli: Cli, timing: Timing) -> ExitCode {
     raise_open_files();
     match cli.command {
-        Command::Serve(arguments) => serve::run(arguments).await,
+        Command::Serve(arguments) => serve::run(arguments, timing).await,
         Command::Hub(arguments) => hub::run(arguments).await,
         Command::Pull(arguments) => pull::run(arguments).await,
         Command::Probe(arguments) => probe::run(arguments).await,

@@ -6,7 +6,7 @@
 //! (`imagepuller-api`), and the work itself: what images are (`oci-image`), where they come from
 //! (`registry-client`), how a layer is unpacked (`layer-unpack`) and kept (`layer-store`).
 //!
-//! Entries: [`cli::run`] is the program, [`service::serve`] the service, [`pull::Puller::pull`] one
+//! Entries: [`cli::main`] is the program, [`service::serve`] the service, [`pull::Puller::pull`] one
 //! pull into a bundle and [`pull::output::pull_to`] one pull into a directory.
 //!
 //! From the outside inwards:

@@ -54,6 +54,22 @@ const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any pause before something is asked for again.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
+/// How long a service waits. The default is the product's; only tests have another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// How long a registry is waited for, and how often; the time of a whole pull is its caller's.
+    pub patience: Patience,
+    /// How long a fetch goes on whose caller hung up or whose deadline passed: whoever asks for the
+    /// image again finds what came. Longer than the kubelet's pause before it asks again.
+    pub linger: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { patience: Patience::default(), linger: Duration::from_secs(300) }
+    }
+}
+
 /// What to serve with.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -61,10 +77,8 @@ pub struct Settings {
     pub store: PathBuf,
     /// How many layers of one image are fetched and unpacked at once.
     pub layers_at_once: u32,
-    /// How long a registry is waited for, and how often; the time of a whole pull is its caller's.
-    pub patience: Patience,
-    /// How long a fetch goes on whose caller is gone.
-    pub linger: Duration,
+    /// How long it waits, and for what.
+    pub timing: Timing,
     /// Where a file system has to be mounted before the store is used.
     pub store_mount: Option<PathBuf>,
     /// The documents.
@@ -96,7 +110,7 @@ impl Service {
     /// A service whose store is opened by the first call, or before.
     pub fn new(settings: Settings) -> Self {
         Self {
-            background: Background::new(settings.linger),
+            background: Background::new(settings.timing.linger),
             activities: Activities::default(),
             settings,
             stores: Stores::default(),
@@ -132,7 +146,7 @@ impl Service {
         let fetch = || async {
             let (image, progress) = (request.image_url.clone(), call.activity.progress());
             // Longer than the caller's deadline, which is to end the call with its own words.
-            let time = call.time.given + self.settings.linger + MAX_PAUSE;
+            let time = call.time.given + self.settings.timing.linger + MAX_PAUSE;
             let work = puller.clone().fetch_image(image, time, progress);
             let call = call.clone();
             let work = async move {

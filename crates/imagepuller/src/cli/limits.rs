@@ -24,19 +24,19 @@ pub struct Limits {
 
 impl Limits {
     /// The default with what was said; of a service the caller says how long it waits.
-    pub fn of_service(self) -> Patience {
-        self.patience(0)
+    pub fn of_service(self, timing: Patience) -> Patience {
+        self.patience(timing.attempts.unwrap_or(0), timing)
     }
 
     /// The default with what was said, for somebody who looks on.
     pub fn of_user(self) -> Patience {
-        self.patience(ATTEMPTS_OF_USER)
+        self.patience(ATTEMPTS_OF_USER, Patience::default())
     }
 
-    fn patience(self, default: u32) -> Patience {
+    fn patience(self, default: u32, timing: Patience) -> Patience {
         let mut patience = Patience {
             attempts: Some(self.attempts.unwrap_or(default)).filter(|attempts| *attempts > 0),
-            ..Patience::default()
+            ..timing
         };
         if let Some(seconds) = self.stall_timeout {
             patience.stall = Duration::from_secs(seconds);

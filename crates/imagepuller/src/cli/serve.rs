@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::hub;
 use crate::pull::LAYERS_AT_ONCE;
 use crate::reasons::{self, Reasons};
-use crate::service::{self, Settings};
+use crate::service::{self, Settings, Timing};
 use crate::socket::{Address, Listening};
 
 /// Where the kernel shows its parameters.
@@ -53,9 +53,8 @@ pub struct Serve {
     limits: Limits,
     /// How long a fetch goes on whose caller hung up or whose deadline passed; whoever asks for the
     /// image again finds what came
-    #[arg(long, value_name = "SECONDS", default_value_t = 300,
-        value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    linger: u64,
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    linger: Option<u64>,
     /// The least grave lines of the log: error, warn, info or debug
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO, value_parser = log_level)]
     log_level: Level,
@@ -109,7 +108,7 @@ fn log_level(name: &str) -> Result<Level, String> {
 }
 
 /// Serves until told to stop.
-pub async fn run(arguments: Serve) -> ExitCode {
+pub async fn run(arguments: Serve, timing: Timing) -> ExitCode {
     let inherited = match Listening::inherited() {
         Ok(sockets) => sockets,
         Err(error) => return fail(&format!("failed to serve: {}", chain(&error)), EX_SOFTWARE),
@@ -130,7 +129,7 @@ pub async fn run(arguments: Serve) -> ExitCode {
             "nothing to listen on: give --listen unix:PATH, or start it by a systemd socket unit";
         return fail(missing, EX_USAGE);
     }
-    match serve(arguments, inherited).await {
+    match serve(arguments, timing, inherited).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&format!("failed to serve: {error:#}"), EX_SOFTWARE),
     }
@@ -147,7 +146,11 @@ fn data_hub(upstream: Option<&Address>, sockets: &[Listening]) -> Option<Resourc
     (!is_own).then(|| ResourceSource::DataHub(path.to_owned()))
 }
 
-async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<()> {
+async fn serve(
+    arguments: Serve,
+    timing: Timing,
+    mut sockets: Vec<Listening>,
+) -> anyhow::Result<()> {
     let stop = terminated()?;
     for address in &arguments.listen {
         sockets.push(Listening::bind(address)?);
@@ -156,8 +159,10 @@ async fn serve(arguments: Serve, mut sockets: Vec<Listening>) -> anyhow::Result<
         store: arguments.store,
         store_mount: arguments.store_mount,
         layers_at_once: arguments.layers_at_once,
-        patience: arguments.limits.of_service(),
-        linger: Duration::from_secs(arguments.linger),
+        timing: Timing {
+            patience: arguments.limits.of_service(timing.patience),
+            linger: arguments.linger.map_or(timing.linger, Duration::from_secs),
+        },
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),

@@ -299,7 +299,7 @@ impl Puller {
     pub fn restart_offline(&mut self) {
         let _ = fs::remove_file(self.socket());
         let mut command = Command::new("unshare");
-        command.args(["--net", env!("CARGO_BIN_EXE_imagepuller"), "serve"]);
+        command.arg("--net").arg(test_command::example("timed")).arg("serve");
         self.process = serve_with(command, &self.directory, &HASTY);
         self.wait();
     }
@@ -440,7 +440,9 @@ impl Puller {
 }
 
 fn serve(directory: &Path, more: &[&str]) -> Child {
-    serve_with(imagepuller(["serve"]), directory, more)
+    let mut command = Command::new(test_command::example("timed"));
+    command.arg("serve").stdin(Stdio::null());
+    serve_with(command, directory, more)
 }
 
 fn serve_with(mut command: Command, directory: &Path, more: &[&str]) -> Child {

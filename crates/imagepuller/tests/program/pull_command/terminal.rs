@@ -10,7 +10,7 @@ use crate::support::wait_until;
 
 /// A pull at a terminal of its own: `script`'s.
 fn start(site: &Site) -> Child {
-    let command = site.command(&site.image(), &["--attempts", "3"]);
+    let command = site.command(&site.image(), &[]);
     let words: Vec<_> = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_str().unwrap())
