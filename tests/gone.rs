@@ -99,6 +99,21 @@ const ROWS: &[Row] = &[
         (65, "config.toml:2: unknown field `only-registries`")),
     (Program::KataConfigdev, "config", (DROP_IN, "namespaces.a.only-registries = []\n"),
         (65, "50-node.toml:1: unknown field `namespaces`")),
+    // How long and how much at once. What `cdh.toml` says of it: cdh-config/tests/cases.
+    (Program::KataConfigdev, "check --measured document.toml", (DOCUMENT, "[limits]\n"),
+        (65, "line 1: limits: unknown key")),
+    (Program::Imagepuller, "serve --layers-at-once 1", (MAIN, ""),
+        (64, "unexpected argument '--layers-at-once'")),
+    (Program::Imagepuller, "serve --attempts 1", (MAIN, ""),
+        (64, "unexpected argument '--attempts'")),
+    (Program::Imagepuller, "serve --stall-timeout 1", (MAIN, ""),
+        (64, "unexpected argument '--stall-timeout'")),
+    (Program::Imagepuller, "serve --linger 1", (MAIN, ""),
+        (64, "unexpected argument '--linger'")),
+    (Program::Imagepuller, "pull --attempts 1", (MAIN, ""),
+        (64, "unexpected argument '--attempts'")),
+    (Program::Imagepuller, "pull --stall-timeout 1", (MAIN, ""),
+        (64, "unexpected argument '--stall-timeout'")),
     // Pins from manifests.
     (Program::KataConfigdev, "pins x", (MAIN, ""), (64, "unrecognized subcommand 'pins'")),
     // Further disks. What the guest's settings had: initdata-processor/src/settings.rs.

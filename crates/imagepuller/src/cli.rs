@@ -18,7 +18,6 @@ use crate::service::Timing;
 
 mod documents;
 mod hub;
-mod limits;
 mod probe;
 mod pull;
 mod request;

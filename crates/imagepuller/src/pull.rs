@@ -70,21 +70,11 @@ use layers::Layers;
 use policy::PolicyPlace;
 use secrets::Secrets;
 
-/// How many layers are unpacked at a time in a service, for all images, unless more are asked for
-/// one. Each costs some MiB of buffers.
-const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
-
-/// How many layers of one image are unpacked at once, unless something else is asked for: one waits
-/// for its bytes while another fills a core. More cost 15 MiB and win nothing.
-pub const LAYERS_AT_ONCE: u32 = 2;
-
 /// How images are pulled.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The platform that is chosen from an index.
     pub platform: Platform,
-    /// How many layers of one image are unpacked at once.
-    pub layers_at_once: u32,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
     /// The receiver of events.
@@ -104,7 +94,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             platform: Platform::of_guest(),
-            layers_at_once: LAYERS_AT_ONCE,
             progress: Progress::default(),
             patience: Patience::default(),
             source: None,
@@ -148,14 +137,11 @@ pub struct Puller {
 impl Puller {
     /// A puller for a store; the documents are read anew for every pull.
     pub fn new(store: Arc<Store>, documents: Documents, options: Options) -> Self {
-        let at_once = options.layers_at_once as usize;
-        let places = MAX_LAYERS_UNPACKED_AT_ONCE.max(at_once);
         Self {
             layers: Layers {
                 store,
                 flights: Flights::default(),
-                at_once,
-                budget: Budget::new(places),
+                budget: Budget::default(),
                 ahead: Ahead::default(),
             },
             policies: PolicyPlace::of(&documents, options.policy.clone()),

@@ -75,8 +75,6 @@ impl Default for Timing {
 pub struct Settings {
     /// Directory for layers.
     pub store: PathBuf,
-    /// How many layers of one image are fetched and unpacked at once.
-    pub layers_at_once: u32,
     /// How long it waits, and for what.
     pub timing: Timing,
     /// Where a file system has to be mounted before the store is used.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use puller_config::{
     DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, Moment, NodeError, Origin,
-    Pins, PullLimits, Registry, RegistryHost, RegistryName, Resources, Roots,
+    Pins, Registry, RegistryHost, RegistryName, Resources, Roots,
 };
 use url::Url;
 
@@ -347,11 +347,6 @@ impl Settings {
     /// Before when nothing is pulled, which the owner alone says.
     pub fn clock_not_before(&self) -> Option<&Moment> {
         self.measured.document.clock_not_before.as_ref()
-    }
-
-    /// How patient and how busy pulls are, which the owner alone says.
-    pub fn limits(&self) -> PullLimits {
-        self.measured.document.limits.unwrap_or_default()
     }
 
     /// Which content images have by their names, which the owner alone says; and the document that

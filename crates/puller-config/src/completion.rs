@@ -34,10 +34,6 @@ impl Document {
             (None, below) => self.image_policy = below,
             (Some(_), None) => {}
         }
-        if let Some(below) = below.limits {
-            let lost_keys = self.limits.get_or_insert_default().complete(below);
-            lost.extend(lost_keys.into_iter().map(|key| format!("limits.{key}")));
-        }
         for (name, entry) in below.registries.0 {
             let Some(own) = self.registries.0.get_mut(&name) else {
                 self.registries.0.insert(name, entry);

@@ -9,19 +9,18 @@ use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree, join};
 use crate::{
     DecryptionKeys, Effect, EventLog, ExtraEnv, ImagePolicy, Moment, NodeError, Pins, Problems,
-    PullLimits, Registries, Resources, Rule, Warning, decryption_keys, entry, event_log,
-    image_policy, node_error, pins, pull_limits,
+    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, image_policy,
+    node_error, pins,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 11] = [
+pub(crate) const KEYS: [&str; 10] = [
     CLOCK_NOT_BEFORE,
     "extra-env",
     "registries",
     "decryption-keys",
     "resources",
     event_log::KEY,
-    pull_limits::KEY,
     pins::KEY,
     pins::ONLY,
     image_policy::KEY,
@@ -52,8 +51,6 @@ pub struct Document {
     pub event_log: Option<EventLog>,
     /// Before this moment the guest pulls nothing; never there in a document of the host.
     pub clock_not_before: Option<Moment>,
-    /// How patient and how busy pulls are, where it is said; never there in a document of the host.
-    pub limits: Option<PullLimits>,
     /// Which content images have by their names; never there in a document of the host. What they
     /// mean, and whether they mean anything, `oci_image::pins` says.
     pub pins: Pins,
@@ -98,9 +95,9 @@ impl Document {
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
-    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[limits]`, how long it
-    /// tries, `[pins]` and `only-pins`, which content it runs, and `[image-policy]`, which
-    /// signatures that needs. Otherwise as [`Document::parse`].
+    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[pins]` and
+    /// `only-pins`, which content it runs, and `[image-policy]`, which signatures that needs.
+    /// Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -160,9 +157,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
         .take(CLOCK_NOT_BEFORE)
         .filter(|field| is_owners(&field.place, Rule::ClockOfHost, origin, findings))
         .and_then(|field| Moment::read(&field, findings));
-    let limits = section
-        .take_table(pull_limits::KEY, findings)
-        .filter(|section| is_owners(section.place(), Rule::LimitsOfHost, origin, findings));
     let pins = section
         .take_table(pins::KEY, findings)
         .filter(|section| is_owners(section.place(), Rule::PinsOfHost, origin, findings));
@@ -188,7 +182,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             parsed.map_err(|rule| findings.problem(&place, rule)).ok()
         }),
         clock_not_before,
-        limits: limits.map(|section| PullLimits::read(section, findings)),
         pins: Pins::read(pins, only_pins, findings),
         image_policy: image_policy.and_then(|section| ImagePolicy::read(section, findings)),
         node_error: None,

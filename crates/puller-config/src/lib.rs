@@ -20,7 +20,6 @@
 //! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where the guest asks for them, and the keys of encrypted images;
 //! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
-//! - `pull_limits`: [`PullLimits`], how long a guest tries;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
 //! - `limits`: how large each part may be;
@@ -69,7 +68,6 @@ mod node_error;
 mod pins;
 mod problem;
 mod proxy_url;
-mod pull_limits;
 mod record;
 mod redacted;
 mod registry;
@@ -96,13 +94,13 @@ pub use host::RegistryHost;
 pub use host_name::InvalidName;
 pub use image_policy::{ImagePolicy, PolicyPart, PolicySource};
 pub use limits::{
-    MAX_ALLOW_TAGS, MAX_ALSO, MAX_ATTEMPTS, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES,
+    MAX_ALLOW_TAGS, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES,
     MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES,
-    MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_LAYERS_AT_ONCE, MAX_MIRROR_BYTES,
+    MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES,
     MAX_MIRRORS, MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS,
     MAX_REFUSED, MAX_REGISTRIES, MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS,
     MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_URI_BYTES, MAX_REWRITE_BYTES, MAX_REWRITES,
-    MAX_STALL_SECS, MAX_VARIABLES,
+    MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use moment::Moment;
@@ -111,7 +109,6 @@ pub use node_error::NodeError;
 pub use pins::{Pin, Pins};
 pub use problem::{Origin, Problem, Problems, Warning};
 pub use proxy_url::ProxyUrl;
-pub use pull_limits::PullLimits;
 pub use registry::{Match, Registries, Registry};
 pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};

@@ -83,16 +83,6 @@ pub const MAX_REPOSITORY_BYTES: usize = 255;
 /// The most certificates of one entry: three times what the web's root programs have.
 pub const MAX_CERTIFICATES: usize = 512;
 
-/// The most attempts of `[limits]` and of the program's option: with pauses between them, more than
-/// a caller's time allows.
-pub const MAX_ATTEMPTS: u32 = 100;
-
-/// The most layers of one image at once; each has buffers and threads of its own.
-pub const MAX_LAYERS_AT_ONCE: u32 = 16;
-
-/// The longest silence of a registry that may be waited for, a day.
-pub const MAX_STALL_SECS: u32 = 86_400;
-
 /// The most pins; each is a digest of 71 bytes and a name.
 pub const MAX_PINS: usize = 4096;
 

@@ -70,7 +70,6 @@ mod tests {
         ("resources", ["{}", "{}"], "", Fail),
         ("event-log", ["'never'", "'required'"], "", Fail),
         ("clock-not-before", ["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"], "", Fail),
-        ("limits", ["{}", "{attempts=1}"], "", Fail),
         ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
         ("only-pins", TRUTH, "", Fail),
         ("image-policy", ["{}", "{file='a'}"], "", Fail),

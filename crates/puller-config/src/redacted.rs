@@ -11,8 +11,8 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog, ImagePolicy,
-    Mirror, Moment, NodeError, Pins, ProxyUrl, PullLimits, Registry, RegistryName, ResourceSource,
-    ResourceUri, Resources, Rewrite, Secret,
+    Mirror, Moment, NodeError, Pins, ProxyUrl, Registry, RegistryName, ResourceSource, ResourceUri,
+    Resources, Rewrite, Secret,
 };
 
 /// Who is shown a document.
@@ -33,8 +33,6 @@ pub(crate) struct ShownDocument<'a> {
     event_log: Option<EventLog>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_not_before: Option<&'a Moment>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limits: Option<PullLimits>,
     #[serde(skip_serializing_if = "Not::not")]
     only_pins: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +174,6 @@ impl<'a> ShownDocument<'a> {
             node_error: document.node_error.as_ref(),
             event_log: document.event_log,
             clock_not_before: document.clock_not_before.as_ref(),
-            limits: document.limits,
             only_pins: document.pins.is_only,
             pins: Some(&document.pins).filter(|pins| !pins.all.is_empty()),
             image_policy: document.image_policy.as_ref(),

@@ -93,12 +93,6 @@ pub enum Rule {
         the guest's clock, does not say what it is checked against"
     )]
     ClockOfHost,
-    /// How patient and how busy pulls are, in a document of the host.
-    #[error(
-        "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
-        how long the guest tries"
-    )]
-    LimitsOfHost,
     /// Which image a name means, in a document of the host, which hands the names on.
     #[error(
         "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
@@ -155,14 +149,6 @@ pub enum Rule {
     /// Credentials where none are wanted.
     #[error("stands beside credentials, and wants none; remove one of the two")]
     AnonymousBesideCredentials,
-    /// A number that is too small or too large.
-    #[error("is a whole number from {least} to {most}")]
-    NotBetween {
-        /// The smallest.
-        least: u32,
-        /// The largest.
-        most: u32,
-    },
     /// A date or time that is no moment.
     #[error("needs a date, a time and an offset, as in 2026-11-22T00:00:00Z, and not before 1970")]
     Moment,

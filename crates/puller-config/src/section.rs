@@ -197,22 +197,6 @@ impl<'t, 'i> Section<'t, 'i> {
         Some(Field { place, value })
     }
 
-    /// Takes a whole number; its value is `None` if it has over 64 bits. Another type is reported,
-    /// and then there is nothing.
-    pub(crate) fn take_integer(
-        &mut self,
-        key: &str,
-        findings: &mut Findings,
-    ) -> Option<Field<Option<i64>>> {
-        let Field { place, value } = self.take(key)?;
-        let Some(integer) = value.as_integer() else {
-            findings.problem(&place, wrong_type("integer", value));
-            return None;
-        };
-        let value = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
-        Some(Field { place, value })
-    }
-
     /// Takes a table; `None` if it is absent or has another type, which is reported.
     pub(crate) fn take_table(&mut self, key: &str, findings: &mut Findings) -> Option<Self> {
         let Field { place, value } = self.take(key)?;

@@ -42,7 +42,7 @@ fn text_has_no_bytes_that_are_no_utf_8_and_may_be_empty() {
     for text in ["", "\u{feff}[registries]\n"] {
         let Checked { document, warnings, .. } = checked(text);
         assert!(document.registries.is_empty() && !document.has_extra_env, "{text:?}");
-        assert!(document.resources.is_none() && document.limits.is_none(), "{text:?}");
+        assert!(document.resources.is_none(), "{text:?}");
         assert!(warnings.is_empty(), "{text:?}");
     }
 }
@@ -66,23 +66,6 @@ fn the_least_time_counts_from_1970_in_utc() {
         let shown = format!("clock-not-before = \"{moment}\"\n");
         assert!(checked.document.redacted().starts_with(&shown), "{value}");
     }
-}
-
-#[test]
-fn limits_of_pulls_are_completed_key_by_key() {
-    let parse = |text: &str| {
-        let checked = Document::parse_measured(text.as_bytes());
-        checked.unwrap().document
-    };
-    assert_eq!(parse("").limits, None);
-    let mut upper = parse("[limits]\nattempts = 0\nstall-timeout = 1_000\n");
-    let below = parse("[limits]\nattempts = 100\nlayers-at-once = 0x10\n");
-    assert_eq!(upper.complete(below).unwrap(), ["limits.attempts"]);
-    let limits = upper.limits.unwrap();
-    assert_eq!((limits.attempts, limits.layers_at_once), (Some(0), Some(16)));
-    assert_eq!(limits.stall_timeout().unwrap().as_secs(), 1000);
-    let shown = "[limits]\nattempts = 0\nlayers-at-once = 16\nstall-timeout = 1000\n";
-    assert!(upper.redacted().contains(shown), "{}", upper.redacted());
 }
 
 #[test]

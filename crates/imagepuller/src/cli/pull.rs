@@ -8,14 +8,14 @@ use clap::Args;
 use foreign_text::shown;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
+use registry_client::Patience;
 
 use super::documents::DocumentOptions;
-use super::limits::Limits;
 use super::{EX_DATAERR, EX_SOFTWARE, INTERRUPTED, exit_code, fail, print};
 use crate::error::{Error, chain};
 use crate::progress::Progress;
+use crate::pull::Options;
 use crate::pull::output::{Wanted, pull_to};
-use crate::pull::{LAYERS_AT_ONCE, Options};
 use crate::reasons::{self, Reasons};
 
 mod events;
@@ -23,6 +23,10 @@ pub mod meter;
 
 use events::Events;
 use meter::Meter;
+
+/// How often the same is asked for: somebody who looks on learns after seconds that a registry is
+/// not there.
+const ATTEMPTS: u32 = 5;
 
 /// Exit code for an output directory that cannot be made or has something in it (`EX_CANTCREAT`).
 const EX_CANTCREAT: u8 = 73;
@@ -63,8 +67,6 @@ pub struct Pull {
     /// kbs:///repository/type/tag
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    #[command(flatten)]
-    limits: Limits,
     /// Where it is kept why references gave nothing, for imagepuller status
     #[arg(long, value_name = "FILE", default_value = reasons::DEFAULT_PATH)]
     reasons: PathBuf,
@@ -123,9 +125,8 @@ pub async fn run(arguments: Pull) -> ExitCode {
     let meter = arguments.has_meter().then(|| Meter::show(&arguments.image));
     let options = Options {
         platform,
-        patience: arguments.limits.of_user(),
+        patience: Patience { attempts: Some(ATTEMPTS), ..Patience::default() },
         reasons: Reasons::Kept(arguments.reasons.clone()),
-        layers_at_once: LAYERS_AT_ONCE,
         policy: arguments.policy.clone(),
         progress: match (&events, &meter) {
             (Some(events), _) => {

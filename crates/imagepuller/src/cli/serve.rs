@@ -2,19 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use kbs_client::AttestationAgent;
-use puller_config::{MAX_LAYERS_AT_ONCE, ResourceSource};
+use puller_config::ResourceSource;
 use registry_client::{Documents, HubConfiguration};
 use tracing::Level;
 
-use super::limits::Limits;
 use super::{EX_SOFTWARE, EX_USAGE, LogFormat, fail, terminated};
 use crate::error::chain;
 use crate::hub;
-use crate::pull::LAYERS_AT_ONCE;
 use crate::reasons::{self, Reasons};
 use crate::service::{self, Settings, Timing};
 use crate::socket::{Address, Listening};
@@ -45,16 +42,6 @@ pub struct Serve {
     /// most 60 s
     #[arg(long, value_name = "DIR")]
     store_mount: Option<PathBuf>,
-    /// How many layers of one image are fetched and unpacked at once
-    #[arg(long, value_name = "N", default_value_t = LAYERS_AT_ONCE,
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LAYERS_AT_ONCE)))]
-    layers_at_once: u32,
-    #[command(flatten)]
-    limits: Limits,
-    /// How long a fetch goes on whose caller hung up or whose deadline passed; whoever asks for the
-    /// image again finds what came
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86_400))]
-    linger: Option<u64>,
     /// The least grave lines of the log: error, warn, info or debug
     #[arg(long, value_name = "LEVEL", default_value_t = Level::INFO, value_parser = log_level)]
     log_level: Level,
@@ -158,11 +145,7 @@ async fn serve(
     let settings = Settings {
         store: arguments.store,
         store_mount: arguments.store_mount,
-        layers_at_once: arguments.layers_at_once,
-        timing: Timing {
-            patience: arguments.limits.of_service(timing.patience),
-            linger: arguments.linger.map_or(timing.linger, Duration::from_secs),
-        },
+        timing,
         documents: Documents {
             configuration: arguments.config,
             measured: Some(arguments.measured),

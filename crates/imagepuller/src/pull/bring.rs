@@ -205,9 +205,8 @@ impl Puller {
 
     fn sources(&self, route: &Route, repository: &str, manner: Manner<'_>) -> Arc<Sources> {
         let known = self.known_accounts.clone();
-        let patience = Sources::patience_by(&route.settings, manner.patience);
         let (plain, progress) = (&self.plain_hosts, manner.progress);
-        let sources = Sources::new(route, repository, patience, progress, known, plain);
+        let sources = Sources::new(route, repository, manner.patience, progress, known, plain);
         Arc::new(sources)
     }
 

@@ -12,7 +12,7 @@
 //!   others hold, however slow their registries are; at worst it reads as many layers at once as it
 //!   has lanes.
 //! - One large blob of all pulls may come in **several parts at once**, where its registry is far
-//!   away and the pull's connections are not limited.
+//!   away.
 //!
 //! What is read before the configuration of its image is there takes from the budget what is free
 //! at that moment, and waits for nothing.
@@ -59,6 +59,14 @@ const MIN_PARTS_BYTES: u64 = 64 << 20;
 /// connection may have under way (`CONNECTION_WINDOW_BYTES` in `registry-client`).
 pub const LANES: usize = 2;
 
+/// How many layers of one image are unpacked at once: one waits for its bytes while another fills a
+/// core. More cost 15 MiB and win nothing.
+pub const LAYERS_AT_ONCE: usize = 2;
+
+/// How many layers are unpacked at a time in a service, for all images. Each costs some MiB of
+/// buffers.
+const MAX_LAYERS_UNPACKED_AT_ONCE: usize = 4;
+
 /// What a service has for reading ahead.
 #[derive(Clone, Debug)]
 pub struct Budget {
@@ -73,8 +81,6 @@ pub struct Budget {
 #[derive(Debug)]
 pub struct Allowance {
     budget: Budget,
-    /// Who limits the layers limits the connections with them.
-    is_limited: bool,
     lanes: Arc<Semaphore>,
     /// One for each layer of the image that may be unpacked at a time.
     places: Arc<Semaphore>,
@@ -97,24 +103,23 @@ pub struct Place {
     _of_service: OwnedSemaphorePermit,
 }
 
-impl Budget {
-    /// With so many places.
-    pub fn new(places: usize) -> Self {
+impl Default for Budget {
+    fn default() -> Self {
         Self {
             bytes: Arc::new(Semaphore::new(MAX_BYTES)),
-            places: Arc::new(Semaphore::new(places)),
+            places: Arc::new(Semaphore::new(MAX_LAYERS_UNPACKED_AT_ONCE)),
             parts: Arc::new(Semaphore::new(1)),
         }
     }
+}
 
-    /// What a pull gets that unpacks so many layers at once, unless it has a limit of its own.
-    pub fn allowance(&self, at_once: usize, limit: Option<usize>) -> Allowance {
-        let at_once = limit.unwrap_or(at_once);
+impl Budget {
+    /// What a pull gets.
+    pub fn allowance(&self) -> Allowance {
         Allowance {
-            is_limited: limit.is_some(),
             budget: self.clone(),
             lanes: Arc::new(Semaphore::new(LANES)),
-            places: Arc::new(Semaphore::new(at_once)),
+            places: Arc::new(Semaphore::new(LAYERS_AT_ONCE)),
         }
     }
 
@@ -151,8 +156,7 @@ impl Allowance {
     /// Leave to have a blob of this size in several parts at once, if it is worth it and no other
     /// blob has it.
     pub fn parts_now(&self, size: u64) -> Option<registry_client::Leave> {
-        let may_have = size >= MIN_PARTS_BYTES && !self.is_limited;
-        let parts = may_have.then_some(&self.budget.parts)?;
+        let parts = (size >= MIN_PARTS_BYTES).then_some(&self.budget.parts)?;
         parts.clone().try_acquire_owned().ok()
     }
 
@@ -255,11 +259,11 @@ mod tests {
             ),
         ) {
             run(async {
-                let budget = Budget::new(4);
+                let budget = Budget::default();
                 let held: &'static Mutex<Held> = Box::leak(Box::default());
                 let mut readers = JoinSet::new();
                 for layers in pulls {
-                    let allowance = Arc::new(budget.allowance(2, None));
+                    let allowance = Arc::new(budget.allowance());
                     for (size, time) in layers {
                         readers.spawn(read(allowance.clone(), size, Some(time), held));
                     }
@@ -278,11 +282,11 @@ mod tests {
     #[test]
     fn nobody_waits_for_another_pulls_registry() {
         run(async {
-            let budget = Budget::new(4);
+            let budget = Budget::default();
             let held: &'static Mutex<Held> = Box::leak(Box::default());
             let mut hanging = JoinSet::new();
             for size in [MAX_SMALL_BYTES, 0, u64::MAX] {
-                let allowance = Arc::new(budget.allowance(2, None));
+                let allowance = Arc::new(budget.allowance());
                 for _ in 0..40 {
                     hanging.spawn(read(allowance.clone(), size, None, held));
                 }
@@ -290,7 +294,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
             assert!(budget.bytes.available_permits() < READER_BYTES);
             let mut others = JoinSet::new();
-            let allowance = Arc::new(budget.allowance(1, None));
+            let allowance = Arc::new(budget.allowance());
             for size in [0, 1, MAX_SMALL_BYTES, MAX_SMALL_BYTES + 1, u64::MAX] {
                 others.spawn(read(allowance.clone(), size, Some(5), held));
             }
@@ -298,7 +302,7 @@ mod tests {
             ended.await.expect("they wait for others");
             hanging.shutdown().await;
             assert_eq!(budget.bytes.available_permits(), MAX_BYTES);
-            assert_eq!(budget.places.available_permits(), 4);
+            assert_eq!(budget.places.available_permits(), MAX_LAYERS_UNPACKED_AT_ONCE);
         });
     }
 }

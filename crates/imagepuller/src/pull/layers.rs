@@ -22,7 +22,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::ahead::{Ahead, Begun};
 use super::brought;
-use super::budget::{Allowance, Budget, LANES, MAX_READERS, is_small};
+use super::budget::{Allowance, Budget, LANES, LAYERS_AT_ONCE, MAX_READERS, is_small};
 use super::flights::Flights;
 use super::reading::{Arrived, Reading};
 use super::sources::Sources;
@@ -39,8 +39,6 @@ const USUAL_GROWTH: u64 = 3;
 pub struct Layers {
     pub store: Arc<Store>,
     pub flights: Flights,
-    /// How many layers of one image are unpacked at once.
-    pub at_once: usize,
     pub budget: Budget,
     pub ahead: Ahead,
 }
@@ -81,14 +79,12 @@ impl Layers {
         wanted: &[ImageLayer],
         progress: &Progress,
     ) -> Result<HashMap<LayerName, Layer>, Error> {
-        let limit = sources.layers_at_once();
-        let allowance = Arc::new(self.budget.allowance(self.at_once, limit));
+        let allowance = Arc::new(self.budget.allowance());
         // The largest first: a large one that comes last would be waited for alone.
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by_key(|&at| Reverse(wanted[at].blob.size));
-        // Who limits the layers limits the connections with them. Otherwise the small ones do not
-        // stand behind the large ones.
-        let is_ahead = |&at: &usize| limit.is_none() && is_small(wanted[at].blob.size);
+        // The small ones do not stand behind the large ones.
+        let is_ahead = |&at: &usize| is_small(wanted[at].blob.size);
         let (small, others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_ahead);
         let bring = |at: usize| {
             let (wanted, allowance) = (&wanted[at], &allowance);
@@ -103,8 +99,7 @@ impl Layers {
             }
         };
         let small = stream::iter(small).map(bring).buffer_unordered(MAX_READERS);
-        let others = stream::iter(others).map(bring);
-        let others = others.buffer_unordered(limit.unwrap_or(self.at_once + LANES));
+        let others = stream::iter(others).map(bring).buffer_unordered(LAYERS_AT_ONCE + LANES);
         stream::select(small, others).try_collect().await
     }
 

@@ -49,8 +49,7 @@ pub async fn resolve(
         });
         let begin = async {
             let expected = search.expected_layers();
-            let source = last.take().filter(|_| sources.layers_at_once().is_none());
-            match (source, layers) {
+            match (last.take(), layers) {
                 (Some(source), Some(layers)) if !expected.is_empty() => {
                     layers.begin(source, expected).await
                 }

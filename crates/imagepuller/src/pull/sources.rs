@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pull_route::{Route, Settings};
+use pull_route::Route;
 use registry_client::registry::Registry;
 use registry_client::{Patience, PlainHosts};
 use tokio::time::{Instant, sleep_until};
@@ -20,8 +20,6 @@ pub struct Sources {
     repository: String,
     known_accounts: Arc<KnownAccounts>,
     patience: Patience,
-    /// How many layers the guest's owner wants at once, where that is said.
-    layers_at_once: Option<u32>,
     progress: Progress,
 }
 
@@ -74,26 +72,8 @@ impl Sources {
             repository: repository.to_owned(),
             known_accounts,
             patience,
-            layers_at_once: settings.limits().layers_at_once,
             progress: progress.clone(),
         }
-    }
-
-    /// How patient a pull is by what the guest's owner says.
-    pub fn patience_by(settings: &Settings, patience: Patience) -> Patience {
-        let limits = settings.limits();
-        let attempts = limits.attempts.map(|most| (most > 0).then_some(most));
-        Patience {
-            attempts: attempts.unwrap_or(patience.attempts),
-            stall: limits.stall_timeout().unwrap_or(patience.stall),
-            silence: limits.stall_timeout().unwrap_or(patience.silence),
-            ..patience
-        }
-    }
-
-    /// How many layers of the image the guest's owner wants at once, where that is said.
-    pub fn layers_at_once(&self) -> Option<usize> {
-        self.layers_at_once.map(|most| most as usize)
     }
 
     fn remember(&self, source: &NamedRegistry) {

@@ -72,7 +72,6 @@ async fn open_new(settings: &Settings, first: Option<&Arc<Open>>) -> Result<Open
     let options = Options {
         source: settings.source.clone(),
         attestation_agent: settings.attestation_agent.clone(),
-        layers_at_once: settings.layers_at_once,
         patience: settings.timing.patience,
         reasons: settings.reasons.clone(),
         ..Options::default()

@@ -26,7 +26,6 @@ fn help_teaches_and_wrong_arguments_are_64() {
         "serve --store /s --config /c",
         "serve --listen unix:/run/a --upstream unix:/run/a --store /s --config /c",
         "pull image",
-        "pull --output /o --attempts 101 image",
         "pull --output /o --platform x image",
         "serve",
         "hub /etc/hub.toml",

@@ -267,29 +267,13 @@ fn privileged_nothing_is_pulled_by_a_clock_that_is_certainly_wrong() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Somebody who looks on is not kept waiting as a service is.
 #[test]
-fn privileged_patience_is_the_users() {
+fn privileged_the_same_is_asked_for_five_times() {
     vm_harness::needs_root!();
-    // Each byte that comes would be a reason to ask on.
-    let stall = Action::cut(0, End::Stall);
-    let site = Site::start(Script::new().always(What::AnyLayer, [stall]));
-    let options = ["--attempts", "1", "--stall-timeout", "3"];
-    site.refuse(&site.image(), &options, 69, "localhost");
-    assert_eq!(site.asked_for(What::Layer(0)), 1);
-    let options = ["--attempts", "2", "--stall-timeout", "3"];
-    site.refuse(&site.image(), &options, 69, "localhost");
-    assert_eq!(site.asked_for(What::Layer(0)), 3);
-    // The owner's word beats the options, and one layer at a time never gets to the second.
-    let measured = site.directory.path().join("measured.toml");
-    let limits = "[limits]\nattempts = 1\nlayers-at-once = 1\nstall-timeout = 3\n";
-    fs::write(&measured, limits).unwrap();
-    let others = site.asked_for(What::Layer(1));
-    let measured = ["--measured", measured.to_str().unwrap()];
-    let options = ["--attempts", "9", "--stall-timeout", "900"];
-    let options = [&measured[..], &options].concat();
-    site.refuse(&site.image(), &options, 69, "localhost");
-    let asked = [0, 1].map(|layer| site.asked_for(What::Layer(layer)));
-    assert_eq!(asked.iter().sum::<usize>(), 3 + others + 1);
+    let site = Site::start(Script::new().always(What::Manifest, [Action::status(503)]));
+    site.refuse(&site.image(), &[], 69, "localhost");
+    assert_eq!(site.asked_for(What::Manifest), 5);
 }
 
 #[test]
