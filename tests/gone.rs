@@ -99,6 +99,16 @@ const ROWS: &[Row] = &[
         (65, "config.toml:2: unknown field `only-registries`")),
     (Program::KataConfigdev, "config", (DROP_IN, "namespaces.a.only-registries = []\n"),
         (65, "50-node.toml:1: unknown field `namespaces`")),
+    // Times: of the clock, of roots, of signatures.
+    (Program::KataConfigdev, "check --measured document.toml",
+        (DOCUMENT, "clock-not-before = 2026-11-22T00:00:00Z\n"),
+        (65, "line 1: clock-not-before: unknown key")),
+    (Program::KataConfigdev, "check document.toml",
+        (DOCUMENT, "[registries.r]\nca-certs = ''\nca-dates = false\n"),
+        (65, "line 3: registries.r.ca-dates: unknown key")),
+    (Program::KataConfigdev, "check --measured document.toml",
+        (DOCUMENT, "[image-policy]\nfile = 'a'\nsigned-not-before = 2026-01-01T00:00:00Z\n"),
+        (65, "line 3: image-policy.signed-not-before: unknown key")),
     // How long and how much at once. What `cdh.toml` says of it: cdh-config/tests/cases.
     (Program::KataConfigdev, "check --measured document.toml", (DOCUMENT, "[limits]\n"),
         (65, "line 1: limits: unknown key")),

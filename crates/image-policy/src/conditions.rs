@@ -1,9 +1,8 @@
-//! What the measured document asks for beside the policy: which tags may be resolved, how old a
-//! signature may be, which content does not run.
+//! What the measured document asks for beside the policy: which tags may be resolved, which
+//! content does not run.
 
 use std::collections::BTreeSet;
 
-use der::DateTime;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
@@ -11,14 +10,11 @@ use crate::policy::{Policy, Requirement};
 use crate::ruling::{Clause, DEFAULT_TAG, Quantity};
 use crate::scope;
 
-/// `allow-tags`, `signed-not-before` and `refuse` of `[image-policy]`. The default asks for nothing
-/// and allows no tag.
+/// `allow-tags` and `refuse` of `[image-policy]`. The default asks for nothing and allows no tag.
 #[derive(Clone, Debug, Default)]
 pub struct Conditions {
     /// Scopes by their one spelling.
     tags: BTreeSet<String>,
-    /// In seconds since 1970.
-    not_before: Option<i64>,
     refused: BTreeSet<Digest>,
 }
 
@@ -78,24 +74,19 @@ pub enum TagRefused {
 impl Conditions {
     /// Gives the conditions their meaning.
     ///
-    /// `allow_tags` are scopes as those of a policy, `signed_not_before` is in seconds since 1970,
-    /// `refuse` are digests.
+    /// `allow_tags` are scopes as those of a policy, `refuse` are digests.
     ///
     /// # Errors
     ///
     /// Each item that has no meaning.
-    pub fn parse(
-        allow_tags: &[String],
-        signed_not_before: Option<i64>,
-        refuse: &[String],
-    ) -> Result<Self, Vec<Fault>> {
+    pub fn parse(allow_tags: &[String], refuse: &[String]) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
         let tags = read_list(allow_tags, List::AllowTags, read_scope, &mut faults);
         let refused = read_list(refuse, List::Refuse, read_digest, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
-        Ok(Self { tags, not_before: signed_not_before, refused })
+        Ok(Self { tags, refused })
     }
 
     /// Whether `allow-tags` has a scope for an image: its exact name, or one above it.
@@ -111,11 +102,6 @@ impl Conditions {
     /// Whether content with this digest does not run, be it a manifest or an index.
     pub fn refuses(&self, digest: &Digest) -> bool {
         self.refused.contains(digest)
-    }
-
-    /// The earliest moment that a signature may say, in seconds since 1970.
-    pub fn signed_not_before(&self) -> Option<i64> {
-        self.not_before
     }
 }
 
@@ -192,11 +178,4 @@ fn read_scope(text: &str) -> Result<String, String> {
 
 fn read_digest(text: &str) -> Result<Digest, String> {
     Digest::parse(text).map_err(|error| error.to_string())
-}
-
-/// A moment in words; of one that no calendar has, the seconds.
-pub(crate) fn moment(seconds: i64) -> String {
-    let since = u64::try_from(seconds).map(std::time::Duration::from_secs);
-    let date = since.ok().and_then(|since| DateTime::from_unix_duration(since).ok());
-    date.map_or_else(|| format!("{seconds} seconds after 1970"), |date| date.to_string())
 }

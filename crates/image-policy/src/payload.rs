@@ -22,8 +22,6 @@ pub struct Payload {
     pub reference: String,
     /// The manifest or index.
     pub digest: Digest,
-    /// When, in seconds since 1970, if the signer says so.
-    pub timestamp: Option<i64>,
 }
 
 impl Payload {
@@ -39,11 +37,9 @@ impl Payload {
         }
         let [digest] = exactly(image.object()?, ["docker-manifest-digest"])?;
         let [reference] = exactly(identity.object()?, ["docker-reference"])?;
-        Some(Self {
-            reference: reference.text()?.to_owned(),
-            digest: Digest::parse(digest.text()?).ok()?,
-            timestamp: timestamp(optional)?,
-        })
+        let digest = Digest::parse(digest.text()?).ok()?;
+        let reference = reference.text()?.to_owned();
+        is_optional(optional)?.then_some(Self { reference, digest })
     }
 }
 
@@ -59,39 +55,27 @@ fn exactly<'v, 't, const N: usize>(
     values.try_into().ok()
 }
 
-/// The time in `optional`, which may be `null` and have any other members; `None` if it is not
-/// valid.
-#[expect(
-    clippy::option_option,
-    reason = "no time is as valid as a time, and neither is an invalid one"
-)]
-fn timestamp(optional: &Value<'_>) -> Option<Option<i64>> {
+/// Whether `optional` is valid, which may be `null` and have any members: of `creator` and
+/// `timestamp` only the type counts.
+fn is_optional(optional: &Value<'_>) -> Option<bool> {
     if optional.is_null() {
-        return Some(None);
+        return Some(true);
     }
     let optional = optional.object()?;
-    if let Some(creator) = optional.last("creator")
-        && !creator.is_null()
-    {
-        creator.text()?;
-    }
-    match optional.last("timestamp").map(|value| &value.kind) {
-        None | Some(Kind::Null) => Some(None),
-        Some(Kind::Number(number)) => integer(number).map(Some),
-        Some(_) => None,
-    }
+    let kind = |name| optional.last(name).map(|value| &value.kind);
+    Some(match (kind("creator"), kind("timestamp")) {
+        (Some(kind), _) if !matches!(kind, Kind::Null | Kind::Text(_)) => false,
+        (_, Some(Kind::Number(number))) => is_integer(number),
+        (_, kind) => matches!(kind, None | Some(Kind::Null)),
+    })
 }
 
-/// A number without a fraction; Go reads it as a float, so that `1e9` is one.
-fn integer(number: &str) -> Option<i64> {
-    if let Ok(number) = number.parse() {
-        return Some(number);
-    }
+/// Whether a number has no fraction; Go reads it as a float, so that `1e9` is one.
+fn is_integer(number: &str) -> bool {
     /// Up to here every integer is a float.
     const MAX: f64 = 9_007_199_254_740_992.0;
-    let number: f64 = number.parse().ok()?;
-    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is in the range")]
-    (number.fract() == 0.0 && number.abs() <= MAX).then_some(number as i64)
+    let is_whole = |number: f64| number.fract() == 0.0 && number.abs() <= MAX;
+    number.parse::<i64>().is_ok() || number.parse().is_ok_and(is_whole)
 }
 
 #[cfg(test)]
@@ -109,18 +93,17 @@ mod tests {
 
     #[test]
     fn what_cosign_and_skopeo_write_is_read() {
-        for (optional, timestamp) in [
-            ("null", None),
-            ("{}", None),
-            (r#"{"env":["prod",{"a":1}]}"#, None),
-            (r#"{"creator":"x","timestamp":1795345268}"#, Some(1_795_345_268)),
-            (r#"{"timestamp":1e9}"#, Some(1_000_000_000)),
-            (r#"{"creator":null,"timestamp":null}"#, None),
+        for optional in [
+            "null",
+            "{}",
+            r#"{"env":["prod",{"a":1}]}"#,
+            r#"{"creator":"x","timestamp":1795345268}"#,
+            r#"{"timestamp":1e9}"#,
+            r#"{"creator":null,"timestamp":null}"#,
         ] {
             let payload = Payload::parse(payload(optional).as_bytes()).unwrap();
             assert_eq!(payload.reference, "r.test/app");
             assert_eq!(payload.digest.to_string(), DIGEST);
-            assert_eq!(payload.timestamp, timestamp, "{optional}");
         }
     }
 

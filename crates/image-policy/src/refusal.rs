@@ -5,7 +5,6 @@ use std::fmt;
 use foreign_text::shown;
 use oci_image::digest::Digest;
 
-use crate::conditions::moment;
 use crate::policy::{Signed, Unsupported};
 use crate::signature::Match;
 use crate::verifications::MAX_VERIFICATIONS;
@@ -128,22 +127,11 @@ pub enum Shortcoming {
     NoName,
     /// For another name.
     OtherIdentity(String),
-    /// A bundle, in which the key signs no moment.
-    UndatedBundle,
-    /// No moment in it.
-    Undated,
-    /// Of an earlier moment than is asked for; both in seconds since 1970.
-    Older {
-        /// What the signature says.
-        signed: i64,
-        /// What the conditions ask for.
-        not_before: i64,
-    },
 }
 
 impl Shortcoming {
     /// What the best match lacks, if there is one.
-    pub(crate) fn of(best: Option<Match>, not_before: Option<i64>) -> Self {
+    pub(crate) fn of(best: Option<Match>) -> Self {
         match best {
             None | Some(Match::Fulfilled) => Self::None,
             Some(Match::Unreadable) => Self::Unreadable,
@@ -153,11 +141,6 @@ impl Shortcoming {
             Some(Match::OtherDigest) => Self::OtherDigest,
             Some(Match::NoName) => Self::NoName,
             Some(Match::OtherIdentity(name)) => Self::OtherIdentity(name),
-            Some(Match::UndatedBundle) => Self::UndatedBundle,
-            Some(Match::Undated) => Self::Undated,
-            Some(Match::Older(signed)) => {
-                Self::Older { signed, not_before: not_before.unwrap_or_default() }
-            }
         }
     }
 }
@@ -234,26 +217,6 @@ impl fmt::Display for Shortcoming {
                 "that key's signature is a bundle, which names no image; sign with `cosign sign \
                 --new-bundle-format=false`, or write digestOnly and accept that any image of this \
                 key may stand in its place"
-            }
-            Self::UndatedBundle => {
-                "that key's signature is a bundle, in which the key signs no time, and \
-                signed-not-before asks for one; sign with `skopeo copy \
-                --sign-by-sigstore-private-key`, which signs the time, or take \
-                signed-not-before out"
-            }
-            Self::Undated => {
-                "that key's signature has no time, and signed-not-before asks for one; sign with \
-                `skopeo copy --sign-by-sigstore-private-key`, which signs the time, or take \
-                signed-not-before out"
-            }
-            Self::Older { signed, not_before } => {
-                return write!(
-                    f,
-                    "that key's signature is of {}, and signed-not-before asks for {} or later; \
-                    run a newer image, or sign this one again",
-                    moment(*signed),
-                    moment(*not_before)
-                );
             }
             Self::OtherIdentity(name) => {
                 let name = shown(name).up_to(MAX_NAME_CHARS).quoted();

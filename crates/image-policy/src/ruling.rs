@@ -229,7 +229,7 @@ impl<'p> Ruling<'p> {
             return Err(self.refuse(clause, Reason::OtherContent));
         }
         let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
-        let case = Case { signatures: &signatures, keys, conditions, left: &self.left };
+        let case = Case { signatures: &signatures, keys, left: &self.left };
         let mut enough = BTreeSet::new();
         for clause in self.of_contents(found) {
             let judged = clause.judge(&case);

@@ -3,8 +3,6 @@
 //! The one place that does so, for the guest that pulls and for the host that checks a document or
 //! explains an image. `docs/image-policy.md` has the rules.
 
-use std::time::SystemTime;
-
 use puller_config::{ImagePolicy, PolicyPart, PolicySource, Problems};
 
 use crate::conditions::{Conditions, Fault, List};
@@ -44,12 +42,7 @@ pub fn conditions(written: &ImagePolicy) -> Result<Conditions, Problems> {
 }
 
 fn parse(written: &ImagePolicy) -> Result<Conditions, Vec<Fault>> {
-    let not_before = written.signed_not_before.as_ref().map(|moment| {
-        let since = moment.time().duration_since(SystemTime::UNIX_EPOCH);
-        // A moment is never before 1970; one that no signature reaches is none that passes.
-        since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
-    });
-    Conditions::parse(&written.allow_tags, not_before, &written.refuse)
+    Conditions::parse(&written.allow_tags, &written.refuse)
 }
 
 /// The policy of the section, out of its text: that of the document, of the file or of the broker.

@@ -56,13 +56,6 @@ pub(crate) enum Match {
     NoName,
     /// By a key for this content under another name.
     OtherIdentity(String),
-    /// As asked for, but a bundle, where a moment is asked for: the key signs none in it.
-    UndatedBundle,
-    /// As asked for, but without a moment, where one is asked for.
-    Undated,
-    /// As asked for, but of this moment, in seconds since 1970, which is too early; the latest is
-    /// the nearest.
-    Older(i64),
     /// The requirement is fulfilled.
     Fulfilled,
 }
@@ -76,8 +69,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) identity: &'a Identity,
     /// The image that the name must fit.
     pub(crate) asked: &'a Asked,
-    /// The earliest moment, in seconds since 1970.
-    pub(crate) not_before: Option<i64>,
 }
 
 /// A signature that was read, for one content, whatever requirement asks about it. What it says is
@@ -170,7 +161,6 @@ impl Prepared<'_> {
                     None => Match::NoStatement,
                     Some(false) => Match::OtherDigest,
                     Some(true) if !wanted.identity.takes_bundles() => Match::NoName,
-                    Some(true) if wanted.not_before.is_some() => Match::UndatedBundle,
                     Some(true) => Match::Fulfilled,
                 }
             }
@@ -184,11 +174,7 @@ impl Prepared<'_> {
         if !wanted.identity.holds(wanted.asked, &payload.reference) {
             return Match::OtherIdentity(payload.reference.clone());
         }
-        match (wanted.not_before, payload.timestamp) {
-            (Some(_), None) => Match::Undated,
-            (Some(earliest), Some(signed)) if signed < earliest => Match::Older(signed),
-            _ => Match::Fulfilled,
-        }
+        Match::Fulfilled
     }
 }
 

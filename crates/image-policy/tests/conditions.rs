@@ -22,7 +22,7 @@ fn policy(default: &str, scopes: &[(&str, &str)]) -> Policy {
 
 fn allowing(scopes: &[&str]) -> Conditions {
     let scopes: Vec<_> = scopes.iter().map(|&scope| scope.to_owned()).collect();
-    Conditions::parse(&scopes, None, &[]).unwrap()
+    Conditions::parse(&scopes, &[]).unwrap()
 }
 
 fn named(image: &str) -> NamedReference {
@@ -58,7 +58,7 @@ fn what_has_no_meaning_is_named_by_its_place() {
     let by_digest = format!("r.test/app@{DIGEST}");
     let scopes = texts(&["r.test", "team/app", &by_digest, "r.test/app:"]);
     let digests = texts(&[DIGEST, "sha256:0", "latest"]);
-    let faults = Conditions::parse(&scopes, None, &digests).unwrap_err();
+    let faults = Conditions::parse(&scopes, &digests).unwrap_err();
     let places: Vec<_> = faults.iter().map(|fault| (fault.list, fault.index)).collect();
     assert_eq!(
         places,
@@ -133,11 +133,9 @@ fn a_section_is_given_its_meaning_or_named_by_line() {
     };
     let text = format!(
         "[image-policy]\ntext = '''{{\"default\":{REJECT},\"transports\":{{}}}}'''\n\
-        allow-tags = [\"r.test\"]\nsigned-not-before = 2026-01-01T01:00:00+01:00\n\
-        refuse = [\"{DIGEST}\"]\n"
+        allow-tags = [\"r.test\"]\nrefuse = [\"{DIGEST}\"]\n"
     );
     let (conditions, policy) = section::read(&written(&text)).unwrap();
-    assert_eq!(conditions.signed_not_before(), Some(1_767_225_600));
     assert!(conditions.refuses(&oci_image::digest::Digest::parse(DIGEST).unwrap()));
     assert!(conditions.permits_tag(&named("r.test/app")));
     assert_eq!(policy.unwrap().scope_count(), 0);

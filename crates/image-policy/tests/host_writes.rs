@@ -81,7 +81,7 @@ fn rows() -> Vec<Vec<&'static str>> {
 fn the_page_says_which_scope_decides() {
     let rows = rows();
     let (names, rest) = rows.split_first().unwrap();
-    let allowed = Conditions::parse(&[String::new()], None, &[]).unwrap();
+    let allowed = Conditions::parse(&[String::new()], &[]).unwrap();
     let mut cells = 0;
     for row in &rest[1..] {
         let (scopes, expected) = row.split_first().unwrap();

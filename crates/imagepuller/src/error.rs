@@ -142,14 +142,12 @@ pub enum Error {
     },
     /// The guest's clock is certainly wrong.
     #[error(
-        "the guest's clock is before {time}, {reason}: it says {now}; nothing is pulled until the \
-        node sets it right"
+        "the guest's clock is before {built}, when this program was made: it says {now}; nothing \
+        is pulled until the node sets it right"
     )]
     Clock {
-        /// A time that has passed.
-        time: String,
-        /// Who says so.
-        reason: &'static str,
+        /// When this program was made.
+        built: String,
         /// What the clock says.
         now: String,
     },

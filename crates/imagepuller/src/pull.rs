@@ -289,6 +289,6 @@ impl Puller {
     /// What comes before anything is done with the documents.
     async fn begin(&self, settings: &Settings) -> Result<(), Error> {
         self.event_log.document(settings).await?;
-        clock::check(settings)
+        clock::check()
     }
 }

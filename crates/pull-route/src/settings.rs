@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, Moment, NodeError, Origin,
+    DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, NodeError, Origin,
     Pins, Registry, RegistryHost, RegistryName, Resources, Roots,
 };
 use url::Url;
@@ -342,11 +342,6 @@ impl Settings {
             });
             lists.collect::<Vec<_>>()
         })
-    }
-
-    /// Before when nothing is pulled, which the owner alone says.
-    pub fn clock_not_before(&self) -> Option<&Moment> {
-        self.measured.document.clock_not_before.as_ref()
     }
 
     /// Which content images have by their names, which the owner alone says; and the document that

@@ -8,14 +8,13 @@ use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
 use crate::section::{Field, Lines, Section, Tree, join};
 use crate::{
-    DecryptionKeys, Effect, EventLog, ExtraEnv, ImagePolicy, Moment, NodeError, Pins, Problems,
+    DecryptionKeys, Effect, EventLog, ExtraEnv, ImagePolicy, NodeError, Pins, Problems,
     Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, image_policy,
     node_error, pins,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 10] = [
-    CLOCK_NOT_BEFORE,
+pub(crate) const KEYS: [&str; 9] = [
     "extra-env",
     "registries",
     "decryption-keys",
@@ -26,9 +25,6 @@ pub(crate) const KEYS: [&str; 10] = [
     image_policy::KEY,
     node_error::KEY,
 ];
-
-/// The least time that the guest believes.
-const CLOCK_NOT_BEFORE: &str = "clock-not-before";
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
 /// credentials, no proxies.
@@ -49,8 +45,6 @@ pub struct Document {
     /// Whether pulls have to be in the guest's event log, where it is said; never there in a
     /// document of the host.
     pub event_log: Option<EventLog>,
-    /// Before this moment the guest pulls nothing; never there in a document of the host.
-    pub clock_not_before: Option<Moment>,
     /// Which content images have by their names; never there in a document of the host. What they
     /// mean, and whether they mean anything, `oci_image::pins` says.
     pub pins: Pins,
@@ -95,7 +89,7 @@ impl Document {
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
-    /// secrets, `event-log`, what is recorded of it, `clock-not-before`, `[pins]` and
+    /// secrets, `event-log`, what is recorded of it, `[pins]` and
     /// `only-pins`, which content it runs, and `[image-policy]`, which signatures that needs.
     /// Otherwise as [`Document::parse`].
     ///
@@ -153,10 +147,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let event_log = section
         .take_string(event_log::KEY, findings)
         .filter(|field| is_owners(&field.place, Rule::EventLogOfHost, origin, findings));
-    let clock_not_before = section
-        .take(CLOCK_NOT_BEFORE)
-        .filter(|field| is_owners(&field.place, Rule::ClockOfHost, origin, findings))
-        .and_then(|field| Moment::read(&field, findings));
     let pins = section
         .take_table(pins::KEY, findings)
         .filter(|section| is_owners(section.place(), Rule::PinsOfHost, origin, findings));
@@ -181,7 +171,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             let parsed = EventLog::parse(&value?);
             parsed.map_err(|rule| findings.problem(&place, rule)).ok()
         }),
-        clock_not_before,
         pins: Pins::read(pins, only_pins, findings),
         image_policy: image_policy.and_then(|section| ImagePolicy::read(section, findings)),
         node_error: None,

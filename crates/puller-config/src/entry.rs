@@ -12,7 +12,7 @@ use crate::section::{Field, Section};
 use crate::{ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule};
 
 /// The keys of an entry, for suggestions.
-pub(crate) const KEYS: [&str; 21] = [
+pub(crate) const KEYS: [&str; 20] = [
     "username",
     "password",
     "auth",
@@ -26,7 +26,6 @@ pub(crate) const KEYS: [&str; 21] = [
     "ca-certs",
     "ca-certs-uri",
     "web-roots",
-    "ca-dates",
     "insecure-skip-verify",
     "plain-http",
     client_identity::CERTIFICATE,
@@ -128,11 +127,6 @@ impl Entry {
         if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
             findings.problem(place, Rule::RootsTwice);
         }
-        let has_roots = roots_place.is_some() || roots_uri_place.is_some();
-        let ignores_ca_dates = take_dates(&mut section, has_roots, findings);
-        if ignores_ca_dates && let Some(Some(roots)) = &mut ca_certs {
-            roots.ignores_dates = true;
-        }
         let mirrors = MirrorKeys::take(&mut section, findings);
         let (skip_verify_place, skip_verify) =
             split(section.take_bool("insecure-skip-verify", findings));
@@ -145,7 +139,6 @@ impl Entry {
         section.refuse_rest(&KEYS, &Rule::UnquotedName, findings);
         registry.ca_certs = ca_certs.flatten();
         registry.ca_certs_uri = ca_certs_uri.flatten();
-        registry.ignores_ca_dates = ignores_ca_dates;
         registry.insecure_skip_verify = skip_verify.unwrap_or_default();
         registry.plain_http = plain_http.unwrap_or_default();
         let (mirror_places, mirrors) = mirrors.mirrors.into_iter().unzip();
@@ -227,15 +220,4 @@ fn take_web_roots(
         Some(Some(roots)) if !roots.trusts_nobody() => roots.is_beside_web = value,
         _ => findings.problem(&place, Rule::WebRootsAlone),
     }
-}
-
-/// Takes `ca-dates`; says whether roots count outside of their dates.
-fn take_dates(section: &mut Section<'_, '_>, has_roots: bool, findings: &mut Findings) -> bool {
-    let Some(Field { place, value }) = section.take_bool("ca-dates", findings) else {
-        return false;
-    };
-    if !has_roots {
-        findings.problem(&place, Rule::DatesWithoutRoots);
-    }
-    !value
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use crate::limits::{MAX_ALLOW_TAGS, MAX_REFUSED};
 use crate::problem::{Findings, Origin, Place, Problems};
 use crate::section::{Field, Section};
-use crate::{Moment, ResourceUri, Rule};
+use crate::{ResourceUri, Rule};
 
 /// The table.
 pub(crate) const KEY: &str = "image-policy";
@@ -20,11 +20,10 @@ const TEXT: &str = "text";
 const FILE: &str = "file";
 const URI: &str = "uri";
 const ALLOW_TAGS: &str = "allow-tags";
-const SIGNED_NOT_BEFORE: &str = "signed-not-before";
 const REFUSE: &str = "refuse";
 
 /// Its keys.
-const KEYS: [&str; 6] = [TEXT, FILE, URI, ALLOW_TAGS, SIGNED_NOT_BEFORE, REFUSE];
+const KEYS: [&str; 5] = [TEXT, FILE, URI, ALLOW_TAGS, REFUSE];
 
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]
@@ -35,8 +34,6 @@ pub struct ImagePolicy {
     pub is_of_cdh: bool,
     /// Scopes of images whose tags may be resolved; at most [`MAX_ALLOW_TAGS`].
     pub allow_tags: Vec<String>,
-    /// Signatures that say an earlier moment, or none, fulfil nothing.
-    pub signed_not_before: Option<Moment>,
     /// Digests of manifests and indexes that do not run; at most [`MAX_REFUSED`].
     pub refuse: Vec<String>,
     places: Places,
@@ -74,8 +71,6 @@ struct Places {
 impl ImagePolicy {
     /// Reads the section; `None` if it has no policy, which is reported.
     pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Option<Self> {
-        let signed_not_before = section.take(SIGNED_NOT_BEFORE);
-        let signed_not_before = signed_not_before.and_then(|field| Moment::read(&field, findings));
         let (allow_tags, allow_places) = read_list(&mut section, ALLOW_TAGS, findings);
         let (refuse, refuse_places) = read_list(&mut section, REFUSE, findings);
         let source = read_source(&mut section, findings);
@@ -85,7 +80,6 @@ impl ImagePolicy {
             source: value,
             is_of_cdh: false,
             allow_tags,
-            signed_not_before,
             refuse,
             places: Places { source: place, allow_tags: allow_places, refuse: refuse_places },
         })
@@ -193,8 +187,6 @@ struct Shown<'a> {
     uri: Option<&'a ResourceUri>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     allow_tags: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signed_not_before: Option<&'a Moment>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     refuse: &'a [String],
 }
@@ -208,14 +200,7 @@ impl Serialize for ImagePolicy {
             PolicySource::File(name) => file = Some(name.as_str()),
             PolicySource::Uri(reference) => uri = Some(reference),
         }
-        let shown = Shown {
-            text,
-            file,
-            uri,
-            allow_tags: &self.allow_tags,
-            signed_not_before: self.signed_not_before.as_ref(),
-            refuse: &self.refuse,
-        };
+        let shown = Shown { text, file, uri, allow_tags: &self.allow_tags, refuse: &self.refuse };
         shown.serialize(serializer)
     }
 }

@@ -18,7 +18,6 @@
 //!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of, and [`credential_rule`]:
 //!   what a user name, a password and a token may be;
 //! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where the guest asks for them, and the keys of encrypted images;
-//! - `moment`: [`Moment`], the least time that the guest believes;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;
@@ -62,7 +61,6 @@ mod image_policy;
 mod limits;
 mod mirror;
 mod mirror_keys;
-mod moment;
 mod name;
 mod node_error;
 mod pins;
@@ -103,7 +101,6 @@ pub use limits::{
     MAX_VARIABLES,
 };
 pub use mirror::Mirror;
-pub use moment::Moment;
 pub use name::RegistryName;
 pub use node_error::NodeError;
 pub use pins::{Pin, Pins};

@@ -69,7 +69,6 @@ mod tests {
         ("decryption-keys", ["{}", "{keys='YQ'}"], "", Show),
         ("resources", ["{}", "{}"], "", Fail),
         ("event-log", ["'never'", "'required'"], "", Fail),
-        ("clock-not-before", ["2026-11-22T00:00:00Z", "2026-11-23T00:00:00Z"], "", Fail),
         ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
         ("only-pins", TRUTH, "", Fail),
         ("image-policy", ["{}", "{file='a'}"], "", Fail),
@@ -94,7 +93,6 @@ mod tests {
         ),
         ("ca-certs-uri", URIS, "", Show),
         ("web-roots", TRUTH, CERTIFICATE, Show),
-        ("ca-dates", TRUTH, CERTIFICATE, Show),
         ("credentials-optional", TRUTH, "credentials-uri='kbs:///a/b/c'", Show),
         (
             "client-cert",

@@ -11,7 +11,7 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog, ImagePolicy,
-    Mirror, Moment, NodeError, Pins, ProxyUrl, Registry, RegistryName, ResourceSource, ResourceUri,
+    Mirror, NodeError, Pins, ProxyUrl, Registry, RegistryName, ResourceSource, ResourceUri,
     Resources, Rewrite, Secret,
 };
 
@@ -31,8 +31,6 @@ pub(crate) struct ShownDocument<'a> {
     node_error: Option<&'a NodeError>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_log: Option<EventLog>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clock_not_before: Option<&'a Moment>,
     #[serde(skip_serializing_if = "Not::not")]
     only_pins: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,8 +121,6 @@ struct ShownRegistry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     web_roots: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ca_dates: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     client_cert: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_key: Option<&'a Secret>,
@@ -173,7 +169,6 @@ impl<'a> ShownDocument<'a> {
         Self {
             node_error: document.node_error.as_ref(),
             event_log: document.event_log,
-            clock_not_before: document.clock_not_before.as_ref(),
             only_pins: document.pins.is_only,
             pins: Some(&document.pins).filter(|pins| !pins.all.is_empty()),
             image_policy: document.image_policy.as_ref(),
@@ -233,7 +228,6 @@ impl<'a> ShownRegistry<'a> {
             ca_certs: roots.map(|roots| fingerprints(roots.certificates())),
             web_roots: roots.filter(|roots| roots.is_beside_web()).map(|_| true),
             ca_certs_uri: registry.ca_certs_uri.as_ref(),
-            ca_dates: registry.ignores_ca_dates.then_some(false),
             client_cert: client.map(|client| fingerprints(client.chain())),
             client_key: client.map(ClientIdentity::key_pem),
             insecure_skip_verify: is_host.then_some(registry.insecure_skip_verify),

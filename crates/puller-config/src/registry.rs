@@ -30,8 +30,6 @@ pub struct Registry {
     pub ca_certs: Option<Roots>,
     /// Where the puller gets the only roots to trust; never beside `ca_certs`.
     pub ca_certs_uri: Option<ResourceUri>,
-    /// Whether these roots count outside of their dates too.
-    pub ignores_ca_dates: bool,
     /// Who the puller is to TLS, at the registry's own host and where that is verified.
     pub client: Option<ClientIdentity>,
     /// Whether the registry's own certificate goes unchecked; other hosts of the pull are not
@@ -60,7 +58,6 @@ impl Registry {
             Origin::Host => references,
             Origin::Measured => Self {
                 ca_certs: self.ca_certs.clone(),
-                ignores_ca_dates: self.ignores_ca_dates,
                 client: self.client.clone(),
                 wants_anonymous: self.wants_anonymous,
                 mirrors: self.mirrors.clone(),
@@ -134,11 +131,6 @@ impl Registry {
             (
                 is_lost(self.insecure_skip_verify, counted.insecure_skip_verify),
                 "insecure-skip-verify",
-                Effect::NotWithReference,
-            ),
-            (
-                is_lost(self.ignores_ca_dates, counted.ignores_ca_dates),
-                "ca-dates",
                 Effect::NotWithReference,
             ),
             (loses_mirror, "mirror", Effect::NotWithReference),

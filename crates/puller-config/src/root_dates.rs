@@ -2,8 +2,8 @@
 //!
 //! RFC 5280 gives a trust anchor no dates, and TLS libraries read it so. Users do not: they replace
 //! an authority when its certificate ends, and whoever found its key later must not be believed. So
-//! a root counts between its dates, unless its entry says `ca-dates = false`. The guest acts by
-//! [`Roots::at`], and the host's programs warn by it.
+//! a root counts between its dates. The guest acts by [`Roots::at`], and the host's programs warn by
+//! it.
 
 use std::fmt;
 
@@ -71,8 +71,7 @@ impl Roots {
     pub fn at(&self, seconds: u64) -> RootsAt<'_> {
         let mut at = RootsAt { counting: Vec::new(), others: Vec::new() };
         for (index, certificate) in self.certificates().iter().enumerate() {
-            let outside = self.dates_count().then(|| outside(certificate, seconds));
-            match outside.flatten() {
+            match outside(certificate, seconds) {
                 None => at.counting.push(certificate),
                 Some((subject, when)) => {
                     at.others.push(RootOutsideDates { number: index + 1, subject, when })
@@ -146,15 +145,13 @@ mod tests {
             let said = said_of(&roots(), outside);
             assert!(said[0].starts_with("\"CN="), "{said:?}");
             assert!(said[0].contains(words), "{said:?}");
-            assert!(said_of(&roots().without_dates(), outside).is_empty());
         }
     }
 
     #[test]
-    fn a_root_without_readable_dates_counts_only_where_dates_do_not() {
+    fn a_root_without_readable_dates_does_not_count() {
         let text = "-----BEGIN CERTIFICATE-----\nMAcwADAAAwEA\n-----END CERTIFICATE-----";
         let roots = Roots::parse(text).unwrap();
         assert_eq!(said_of(&roots, 0), ["certificate 1, whose dates cannot be read"]);
-        assert!(said_of(&roots.without_dates(), 0).is_empty());
     }
 }

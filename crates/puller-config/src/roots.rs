@@ -16,8 +16,6 @@ pub struct Roots {
     certificates: Vec<CertificateDer<'static>>,
     /// Whether the web's are trusted too.
     pub(crate) is_beside_web: bool,
-    /// Whether they count outside of their dates too.
-    pub(crate) ignores_dates: bool,
 }
 
 impl Roots {
@@ -30,17 +28,6 @@ impl Roots {
     /// Whether the web's roots are trusted beside them.
     pub fn is_beside_web(&self) -> bool {
         self.is_beside_web
-    }
-
-    /// Whether a root counts between its dates only; see [`Roots::at`].
-    pub fn dates_count(&self) -> bool {
-        !self.ignores_dates
-    }
-
-    /// The same roots, which count outside of their dates too.
-    #[must_use]
-    pub fn without_dates(self) -> Self {
-        Self { ignores_dates: true, ..self }
     }
 
     /// Whether nobody is trusted.
@@ -94,7 +81,7 @@ impl Roots {
             }
         }
         if broken.is_empty() {
-            Ok(Self { certificates, is_beside_web: false, ignores_dates: false })
+            Ok(Self { certificates, is_beside_web: false })
         } else {
             Err(broken)
         }

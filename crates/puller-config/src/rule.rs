@@ -87,12 +87,6 @@ pub enum Rule {
     /// Another value of `event-log`.
     #[error("is \"required\", \"if-there\" or \"never\"")]
     EventLog,
-    /// The least time that the guest believes, in a document of the host, which sets the clock.
-    #[error(
-        "belongs in the measured document, imagepuller.toml in the initdata: the host, which sets \
-        the guest's clock, does not say what it is checked against"
-    )]
-    ClockOfHost,
     /// Which image a name means, in a document of the host, which hands the names on.
     #[error(
         "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \
@@ -149,9 +143,6 @@ pub enum Rule {
     /// Credentials where none are wanted.
     #[error("stands beside credentials, and wants none; remove one of the two")]
     AnonymousBesideCredentials,
-    /// A date or time that is no moment.
-    #[error("needs a date, a time and an offset, as in 2026-11-22T00:00:00Z, and not before 1970")]
-    Moment,
     /// A reason of the node in the owner's document.
     #[error("belongs in the node's document: it says why the node has no other")]
     NodeErrorOfOwner,
@@ -420,11 +411,6 @@ pub enum Rule {
     /// `credentials-optional` of no reference.
     #[error("has no \"credentials-uri\" beside it")]
     OptionalWithoutReference,
-    /// `ca-dates` of no roots.
-    #[error(
-        "has neither \"ca-certs\" nor \"ca-certs-uri\" beside it; the web's roots have no dates"
-    )]
-    DatesWithoutRoots,
     /// `web-roots` of no roots.
     #[error("has no \"ca-certs\" with a certificate beside it; without those the web's hold")]
     WebRootsAlone,

@@ -96,9 +96,6 @@ fn a_root_verifies_nobody_outside_of_its_dates() {
         let roots = format!("{}{}", root.certificate, good.certificate);
         let error = refusal(&server, &roots, "").unwrap();
         assert!(error.contains(&words[..]), "{error}");
-        assert_eq!(refusal(&server, &roots, "ca-dates = false\n"), None);
-        let error = refusal(&server, &roots, "ca-dates = true\n").unwrap();
-        assert!(error.contains(&words[..]), "{error}");
         // The web's roots beside it do not help, and its own entry says nothing of others.
         let error = refusal(&server, &root.certificate, "web-roots = true\n").unwrap();
         assert!(error.contains(&words[..]), "{error}");
@@ -106,18 +103,16 @@ fn a_root_verifies_nobody_outside_of_its_dates() {
     assert_eq!(refusal(&server(&good, ""), &both, ""), None);
 }
 
-/// What stands between root and server has dates in any reading, also with `ca-dates = false`.
+/// What stands between root and server has dates in any reading.
 #[test]
 fn an_expired_authority_on_the_way_is_refused() {
     let root = authority("root", -400, 400, None);
     let between = authority("between", -400, -2, Some(&root));
     let server = server(&between, &between.certificate);
-    for more in ["", "ca-dates = false\n"] {
-        let error = refusal(&server, &root.certificate, more).unwrap();
-        assert!(error.contains("it has expired"), "{error}");
-        assert!(error.contains("the certificate of an authority on the way"), "{error}");
-        assert!(error.contains("\"CN=between\""), "{error}");
-    }
+    let error = refusal(&server, &root.certificate, "").unwrap();
+    assert!(error.contains("it has expired"), "{error}");
+    assert!(error.contains("the certificate of an authority on the way"), "{error}");
+    assert!(error.contains("\"CN=between\""), "{error}");
 }
 
 /// A certificate as `openssl req -x509` makes one by default: of a server and an authority at once.
@@ -158,11 +153,6 @@ fn a_pinned_certificate_of_a_server_may_be_an_authoritys() {
             }
         }
     }
-    // The dates of what a server shows are checked whatever is said of roots.
-    let (certificate, key) = self_signed("localhost", (-9, -2), None);
-    let server = serve(&certificate, "", key);
-    let error = refusal(&server, &certificate, "ca-dates = false\n").unwrap();
-    assert!(error.contains("it has expired"), "{error}");
     // Another certificate of the same name and issuer is not the pinned one.
     let (pinned, _) = self_signed("localhost", (-1, 1), None);
     let (other, key) = self_signed("localhost", (-1, 1), None);

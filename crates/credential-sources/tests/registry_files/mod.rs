@@ -148,7 +148,6 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
         credentials_optional: false,
         ca_certs,
         ca_certs_uri: None,
-        ignores_ca_dates: false,
         insecure_skip_verify,
         plain_http,
         mirrors,

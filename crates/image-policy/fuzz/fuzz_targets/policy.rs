@@ -34,7 +34,7 @@ fuzzing::target!(|bytes: &[u8]| {
     // A scope or a digest that stands beside a policy.
     if let Ok(text) = str::from_utf8(bytes) {
         let items = [text.to_owned()];
-        for fault in Conditions::parse(&items, None, &items).err().iter().flatten() {
+        for fault in Conditions::parse(&items, &items).err().iter().flatten() {
             check(&fault.to_string());
         }
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use foreign_text::shown;
 
 use super::KeySource;
-use crate::conditions::Conditions;
 use crate::identity::Asked;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Requirement, Signed};
@@ -20,7 +19,6 @@ const MAX_SCOPE_CHARS: usize = 300;
 pub(super) struct Case<'c> {
     pub(super) signatures: &'c [Prepared<'c>],
     pub(super) keys: &'c KeySource<'c>,
-    pub(super) conditions: &'c Conditions,
     pub(super) left: &'c Verifications,
 }
 
@@ -87,9 +85,7 @@ impl<'p> Clause<'p> {
     fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<usize, Reason> {
         let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, case.keys)).collect();
         let keys = keys?;
-        let not_before = case.conditions.signed_not_before();
-        let wanted =
-            Wanted { keys: &keys, identity: &signed.identity, asked: &self.asked, not_before };
+        let wanted = Wanted { keys: &keys, identity: &signed.identity, asked: &self.asked };
         let mut best = None;
         for (at, signature) in case.signatures.iter().enumerate() {
             match signature.compare(&wanted, case.left) {
@@ -98,7 +94,7 @@ impl<'p> Clause<'p> {
                 other => best = best.max(other),
             }
         }
-        Err(Reason::Signature(in_words(signed), Shortcoming::of(best, not_before)))
+        Err(Reason::Signature(in_words(signed), Shortcoming::of(best)))
     }
 }
 

@@ -121,11 +121,9 @@ impl Secrets {
                 // A text without a certificate forbids a registry; here it is another secret than
                 // the one that was meant.
                 let roots = roots.filter(|roots| !roots.trusts_nobody());
-                let roots = roots.ok_or_else(|| {
+                Some(roots.ok_or_else(|| {
                     unread("ca-certs-uri", reference, "is no list of PEM certificates")
-                })?;
-                let ignores_dates = plan.authority().registry.ignores_ca_dates;
-                Some(if ignores_dates { roots.without_dates() } else { roots })
+                })?)
             }
             None => None,
         };

@@ -40,7 +40,7 @@ impl Visit {
     pub async fn load(documents: Documents, platform: Platform) -> Result<Self, Error> {
         let policies = PolicyPlace::of(&documents, None);
         let settings = blocking(move || Ok(documents.load()?)).await?;
-        clock::check(&settings)?;
+        clock::check()?;
         Ok(Self { settings, policies, secrets: Secrets::new(None, Reasons::Told), platform })
     }
 

@@ -249,24 +249,6 @@ fn the_hubs_configuration_holds_for_both_commands() {
     site.refuse(&site.image(), &["--cdh", "/absent"], 65, "/absent does not exist");
 }
 
-/// A guest whose clock the host had set back once took certificates and tokens for good that had
-/// ended.
-#[test]
-fn privileged_nothing_is_pulled_by_a_clock_that_is_certainly_wrong() {
-    vm_harness::needs_root!();
-    let site = Site::start(Script::new());
-    let measured = site.directory.path().join("measured.toml");
-    let more = ["--measured", measured.to_str().unwrap()];
-    fs::write(&measured, "clock-not-before = 2996-11-20T00:00:00Z\n").unwrap();
-    let words = "the guest's clock is before Sun, 20 Nov 2996 00:00:00 GMT, \
-        \"clock-not-before\" of the measured document";
-    site.refuse(&site.image(), &more, 70, words);
-    assert_eq!(site.registry.requests().len(), 0, "a registry was asked");
-    fs::write(&measured, "clock-not-before = 2020-11-20T00:00:00Z\n").unwrap();
-    let output = site.pull(&site.image(), &more);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// Somebody who looks on is not kept waiting as a service is.
 #[test]
 fn privileged_the_same_is_asked_for_five_times() {

@@ -209,7 +209,6 @@ fn full() -> Registry {
         credentials_optional: true,
         wants_anonymous: true,
         ca_certs_uri: Some(uri),
-        ignores_ca_dates: true,
         ..document.registries.literal_entry_for(&host).unwrap().1.clone()
     }
 }
@@ -225,7 +224,6 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
         ("client", registry.client.is_some()),
         ("ca-certs", registry.ca_certs.is_some()),
         ("ca-certs-uri", registry.ca_certs_uri.is_some()),
-        ("ca-dates", registry.ignores_ca_dates),
         ("insecure-skip-verify", registry.insecure_skip_verify),
         ("plain-http", registry.plain_http),
         ("mirrors", !registry.mirrors.is_empty()),
@@ -240,11 +238,11 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
 fn an_entry_hands_on_what_may_go_there() {
     let (full, none) = (full(), Registry::default());
     let references = ["credentials-uri", "credentials-optional", "ca-certs-uri"];
-    let owners = ["anonymous", "client", "ca-certs", "ca-dates", "mirrors", "mirror-fallback"];
+    let owners = ["anonymous", "client", "ca-certs", "mirrors", "mirror-fallback"];
     let credentials = ["credentials", "also", "credentials-uri", "credentials-optional"];
     let credentials = [&credentials[..], &["anonymous", "client"]].concat();
     let all = parts(&full);
-    assert_eq!(all.len(), 13);
+    assert_eq!(all.len(), 12);
     let without = |left_out: &[&str]| -> Vec<_> {
         all.iter().copied().filter(|name| !left_out.contains(name)).collect()
     };

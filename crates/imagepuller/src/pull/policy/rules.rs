@@ -99,7 +99,7 @@ impl Rules {
                 .map_err(unusable)?;
             // Who types a tag wants what is there now; the policy says whether it will do.
             let every = [String::new()];
-            let conditions = Conditions::parse(&every, None, &[]).unwrap_or_default();
+            let conditions = Conditions::parse(&every, &[]).unwrap_or_default();
             Ok(Self { policy, conditions, files: Files::Beside(file), left: Arc::default() })
         })
         .await

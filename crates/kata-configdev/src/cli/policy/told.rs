@@ -35,7 +35,7 @@ pub fn refused(policy: &Policy, conditions: &Conditions, name: &Name) -> Option<
 
 /// Why a guest does not resolve the tag of a name without digest, whatever its owner allows.
 pub fn never_resolved(policy: &Policy, image: &NamedReference) -> Option<String> {
-    let every = Conditions::parse(&[String::new()], None, &[]).unwrap_or_default();
+    let every = Conditions::parse(&[String::new()], &[]).unwrap_or_default();
     let refused = policy.may_resolve_tag(image, &every).err();
     refused.map(|refused| refused.to_string())
 }
