@@ -171,18 +171,6 @@ pub enum Error {
         /// Why not.
         fault: kbs_client::Fault,
     },
-    /// The owner wants an event log, and there is none.
-    #[error(
-        "the measured document has event-log = \"required\", and the guest has no event log: the \
-        attestation agent is asked at {socket}, and {why}",
-        socket = .socket.display()
-    )]
-    NoEventLog {
-        /// The agent's socket.
-        socket: PathBuf,
-        /// Why there is none.
-        why: &'static str,
-    },
     /// The caller gave less time than the pull takes.
     #[error(
         "{} of {seconds} s passed before the image was there{}",
@@ -243,7 +231,6 @@ impl Error {
             | Self::PolicyUnusable { .. }
             | Self::Unusable(_)
             | Self::Layer { .. }
-            | Self::NoEventLog { .. }
             | Self::Encryption { .. } => Kind::Data,
             Self::Locked { .. } | Self::Withheld { .. } => Kind::Denied,
             Self::Confidential(kbs_client::Error::Unavailable { .. }) | Self::EventLog { .. } => {

@@ -1,5 +1,6 @@
 //! The guest's event log, which CoCo's attestation agent keeps: what is pulled, and by which
-//! document of the host. Verifiers read it beside the TEE's evidence.
+//! document of the host. Verifiers read it beside the TEE's evidence. Where the guest has no log
+//! nothing is recorded; where the agent has one and fails, so does the pull.
 //!
 //! The entry of a pull is the one that CoCo's data hub makes, byte for byte. That of the document
 //! is this project's own; `docs/document.md` says what it is a hash of.
@@ -39,7 +40,7 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// [`Error::EventLog`] or [`Error::NoEventLog`].
+    /// [`Error::EventLog`].
     pub async fn document(&self, settings: &Settings) -> Result<(), Error> {
         let mut recorded = self.document.lock().await;
         let record = settings.record();
@@ -47,7 +48,7 @@ impl EventLog {
             return Ok(());
         }
         let content = format!(r#"{{"document":"{record}"}}"#);
-        if self.extend(settings, ("kata-configdev", "LoadDocument", &content)).await? {
+        if self.extend(("kata-configdev", "LoadDocument", &content)).await? {
             *recorded = Some(record);
         }
         Ok(())
@@ -58,35 +59,22 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// [`Error::EventLog`] or [`Error::NoEventLog`].
-    pub async fn pull(
-        &self,
-        image: &str,
-        manifest: &Digest,
-        settings: &Settings,
-    ) -> Result<(), Error> {
+    /// [`Error::EventLog`].
+    pub async fn pull(&self, image: &str, manifest: &Digest) -> Result<(), Error> {
         // The space is the hub's.
         let content = format!(r#"{{"image":"{image}", "digest":"{manifest}"}}"#);
         let entry = ("github.com/confidential-containers", "PullImage", &*content);
-        self.extend(settings, entry).await.map(drop)
+        self.extend(entry).await.map(drop)
     }
 
-    /// Makes an entry as the owner wants it; gives whether the log has it.
-    async fn extend(&self, settings: &Settings, entry: Entry<'_>) -> Result<bool, Error> {
-        let wanted = settings.event_log();
-        if wanted == puller_config::EventLog::Never {
-            return Ok(false);
-        }
+    /// Makes an entry; gives whether there is a log, which has it then.
+    async fn extend(&self, (domain, operation, content): Entry<'_>) -> Result<bool, Error> {
         let socket = self.agent.socket();
-        let (domain, operation, content) = entry;
         let extended = self.agent.extend(domain, operation, content).await;
         match extended.map_err(|fault| Error::EventLog { socket: socket.to_owned(), fault })? {
             Extended::Recorded => {
                 tracing::info!(operation, content, "recorded in the event log");
                 Ok(true)
-            }
-            Extended::NoLog(why) if wanted == puller_config::EventLog::Required => {
-                Err(Error::NoEventLog { socket: socket.to_owned(), why })
             }
             Extended::NoLog(why) => {
                 tracing::info!(operation, agent = %socket.display(), why, "no event log");

@@ -112,8 +112,6 @@ pub struct Fetched {
     image: ImageReference,
     verified: Image,
     layers: Vec<Layer>,
-    /// The documents by which it was fetched.
-    settings: Settings,
     /// How long it took.
     time: Duration,
 }
@@ -223,7 +221,7 @@ impl Puller {
         // Boxed, for the compiler has a limit to how deep futures are nested.
         let brought = Box::pin(self.bring(&asked, &settings, manner));
         let Brought { image, verified, layers } = brought.await?;
-        Ok(Fetched { name, image, verified, layers, settings, time: started.elapsed() })
+        Ok(Fetched { name, image, verified, layers, time: started.elapsed() })
     }
 
     /// Mounts what was fetched in a bundle, and gives the digest of its manifest.
@@ -233,9 +231,9 @@ impl Puller {
     /// Any [`Error`].
     pub async fn mount(&self, fetched: Fetched, bundle: Bundle) -> Result<Digest, Error> {
         let started = Instant::now();
-        let Fetched { name, image, verified, layers, settings, time } = fetched;
+        let Fetched { name, image, verified, layers, time } = fetched;
         let manifest = verified.manifest;
-        self.event_log.pull(&name, &manifest, &settings).await?;
+        self.event_log.pull(&name, &manifest).await?;
         let store = self.layers.store.clone();
         let count = layers.len();
         let mounting = self.mounting.clone();
@@ -278,7 +276,7 @@ impl Puller {
     ///
     /// # Errors
     ///
-    /// As those of [`Documents::load`], and where the event log must have the document and has not.
+    /// As those of [`Documents::load`], and where the event log does not get the document.
     pub async fn settings(&self) -> Result<Settings, Error> {
         let documents = self.documents.clone();
         let settings = blocking(move || Ok(documents.load()?)).await?;

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use puller_config::{
-    DecryptionKey, Document, EventLog, ExtraEnv, ImagePolicy, Match, NodeError, Origin,
-    Pins, Registry, RegistryHost, RegistryName, Resources, Roots,
+    DecryptionKey, Document, ExtraEnv, ImagePolicy, Match, NodeError, Origin, Pins, Registry,
+    RegistryHost, RegistryName, Resources, Roots,
 };
 use url::Url;
 
@@ -358,11 +358,6 @@ impl Settings {
     /// Where references are resolved, which the owner alone says.
     pub fn resources(&self) -> Option<&Resources> {
         self.measured.document.resources.as_ref()
-    }
-
-    /// Whether pulls have to be in the guest's event log, which the owner alone says.
-    pub fn event_log(&self) -> EventLog {
-        self.measured.document.event_log.unwrap_or_default()
     }
 
     /// What the event log keeps of the host's document: a hash without its secrets, or "none".

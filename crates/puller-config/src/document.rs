@@ -6,20 +6,18 @@ use toml_parser::lexer::{Token, TokenKind};
 
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
-use crate::section::{Field, Lines, Section, Tree, join};
+use crate::section::{Lines, Section, Tree, join};
 use crate::{
-    DecryptionKeys, Effect, EventLog, ExtraEnv, ImagePolicy, NodeError, Pins, Problems,
-    Registries, Resources, Rule, Warning, decryption_keys, entry, event_log, image_policy,
-    node_error, pins,
+    DecryptionKeys, Effect, ExtraEnv, ImagePolicy, NodeError, Pins, Problems, Registries,
+    Resources, Rule, Warning, decryption_keys, entry, image_policy, node_error, pins,
 };
 
 /// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 9] = [
+pub(crate) const KEYS: [&str; 8] = [
     "extra-env",
     "registries",
     "decryption-keys",
     "resources",
-    event_log::KEY,
     pins::KEY,
     pins::ONLY,
     image_policy::KEY,
@@ -42,9 +40,6 @@ pub struct Document {
     /// Where the guest gets what the document and images refer to; never there in a document of the
     /// host.
     pub resources: Option<Resources>,
-    /// Whether pulls have to be in the guest's event log, where it is said; never there in a
-    /// document of the host.
-    pub event_log: Option<EventLog>,
     /// Which content images have by their names; never there in a document of the host. What they
     /// mean, and whether they mean anything, `oci_image::pins` says.
     pub pins: Pins,
@@ -89,9 +84,8 @@ impl Document {
 
     /// Reads the measured document, the word of the guest's owner. It has the same keys less
     /// `node-error`, and what is not the host's to say: `[resources]`, whom the guest asks for
-    /// secrets, `event-log`, what is recorded of it, `[pins]` and
-    /// `only-pins`, which content it runs, and `[image-policy]`, which signatures that needs.
-    /// Otherwise as [`Document::parse`].
+    /// secrets, `[pins]` and `only-pins`, which content it runs, and `[image-policy]`, which
+    /// signatures that needs. Otherwise as [`Document::parse`].
     ///
     /// # Errors
     ///
@@ -144,9 +138,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
     let resources = section
         .take_table("resources", findings)
         .filter(|section| is_owners(section.place(), Rule::ResourcesOfHost, origin, findings));
-    let event_log = section
-        .take_string(event_log::KEY, findings)
-        .filter(|field| is_owners(&field.place, Rule::EventLogOfHost, origin, findings));
     let pins = section
         .take_table(pins::KEY, findings)
         .filter(|section| is_owners(section.place(), Rule::PinsOfHost, origin, findings));
@@ -167,10 +158,6 @@ fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document
             .map(|section| decryption_keys::read(section, origin, findings))
             .unwrap_or_default(),
         resources: resources.map(|section| Resources::read(section, findings)),
-        event_log: event_log.and_then(|Field { place, value }| {
-            let parsed = EventLog::parse(&value?);
-            parsed.map_err(|rule| findings.problem(&place, rule)).ok()
-        }),
         pins: Pins::read(pins, only_pins, findings),
         image_policy: image_policy.and_then(|section| ImagePolicy::read(section, findings)),
         node_error: None,

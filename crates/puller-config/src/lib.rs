@@ -10,8 +10,8 @@
 //!
 //! Begin with [`Document::parse`]. What it returns:
 //!
-//! - `document`: [`Document`], the whole, and `redacted`: how it is shown; `event_log`: whether the
-//!   guest records it and what it pulls, and `record`: as what;
+//! - `document`: [`Document`], the whole, `redacted`: how it is shown, and `record`: as what
+//!   the guest's event log has it;
 //! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
 //!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
 //! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
@@ -53,7 +53,6 @@ mod der_element;
 mod document;
 mod effect;
 mod entry;
-mod event_log;
 mod extra_env;
 mod host;
 mod host_name;
@@ -86,19 +85,17 @@ pub use credentials::Credentials;
 pub use decryption_keys::{DecryptionKey, DecryptionKeys};
 pub use document::{Checked, Document};
 pub use effect::Effect;
-pub use event_log::EventLog;
 pub use extra_env::ExtraEnv;
 pub use host::RegistryHost;
 pub use host_name::InvalidName;
 pub use image_policy::{ImagePolicy, PolicyPart, PolicySource};
 pub use limits::{
-    MAX_ALLOW_TAGS, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES,
-    MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES,
-    MAX_ELEMENTS, MAX_HOST_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES,
-    MAX_MIRRORS, MAX_NO_PROXY_BYTES, MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS,
-    MAX_REFUSED, MAX_REGISTRIES, MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS,
-    MAX_RESOURCE_SOURCE_BYTES, MAX_RESOURCE_URI_BYTES, MAX_REWRITE_BYTES, MAX_REWRITES,
-    MAX_VARIABLES,
+    MAX_ALLOW_TAGS, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
+    MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, MAX_HOST_BYTES,
+    MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
+    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_PROBLEMS, MAX_REFUSED, MAX_REGISTRIES,
+    MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS, MAX_RESOURCE_SOURCE_BYTES,
+    MAX_RESOURCE_URI_BYTES, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 pub use mirror::Mirror;
 pub use name::RegistryName;

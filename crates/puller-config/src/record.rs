@@ -68,7 +68,6 @@ mod tests {
         ("registries", ["{}", "{a={}}"], "", Show),
         ("decryption-keys", ["{}", "{keys='YQ'}"], "", Show),
         ("resources", ["{}", "{}"], "", Fail),
-        ("event-log", ["'never'", "'required'"], "", Fail),
         ("pins", ["{}", "{a='sha256:a'}"], "", Fail),
         ("only-pins", TRUTH, "", Fail),
         ("image-policy", ["{}", "{file='a'}"], "", Fail),

@@ -10,9 +10,9 @@ use serde::{Serialize, Serializer};
 use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
-    ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, EventLog, ImagePolicy,
-    Mirror, NodeError, Pins, ProxyUrl, Registry, RegistryName, ResourceSource, ResourceUri,
-    Resources, Rewrite, Secret,
+    ClientIdentity, Credentials, DecryptionKey, DecryptionKeys, Document, ImagePolicy, Mirror,
+    NodeError, Pins, ProxyUrl, Registry, RegistryName, ResourceSource, ResourceUri, Resources,
+    Rewrite, Secret,
 };
 
 /// Who is shown a document.
@@ -29,8 +29,6 @@ pub(crate) enum Reader {
 pub(crate) struct ShownDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     node_error: Option<&'a NodeError>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event_log: Option<EventLog>,
     #[serde(skip_serializing_if = "Not::not")]
     only_pins: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,7 +166,6 @@ impl<'a> ShownDocument<'a> {
         };
         Self {
             node_error: document.node_error.as_ref(),
-            event_log: document.event_log,
             only_pins: document.pins.is_only,
             pins: Some(&document.pins).filter(|pins| !pins.all.is_empty()),
             image_policy: document.image_policy.as_ref(),

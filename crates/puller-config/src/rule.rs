@@ -78,15 +78,6 @@ pub enum Rule {
         choose whom the guest asks for secrets"
     )]
     ResourcesOfHost,
-    /// `event-log` in a document of the host, which is among what is recorded.
-    #[error(
-        "belongs in the measured document, imagepuller.toml in the initdata: the host does not \
-        choose what is recorded of the guest"
-    )]
-    EventLogOfHost,
-    /// Another value of `event-log`.
-    #[error("is \"required\", \"if-there\" or \"never\"")]
-    EventLog,
     /// Which image a name means, in a document of the host, which hands the names on.
     #[error(
         "belongs in the measured document, imagepuller.toml in the initdata: the host does not say \

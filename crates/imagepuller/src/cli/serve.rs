@@ -69,8 +69,8 @@ pub struct Serve {
     /// document then, the pull is tried once more
     #[arg(long, value_name = "ADDRESS")]
     refresher: Option<Address>,
-    /// Socket of the attestation agent, as unix:PATH. Its event log gets an entry for each pull and
-    /// for each new configuration; "event-log" of the measured document says whether it must
+    /// Socket of the attestation agent, as unix:PATH. Where it listens, its event log gets an
+    /// entry for each pull and for each new configuration
     /// [default: where CoCo's programs expect it]
     #[arg(long, value_name = "ADDRESS")]
     attestation_agent: Option<Address>,

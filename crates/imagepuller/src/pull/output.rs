@@ -73,9 +73,7 @@ pub async fn pull_to(
         may_be_unpinned: wanted.may_be_unpinned,
     };
     let Brought { verified, layers, .. } = puller.bring(&asked, &settings, manner).await?;
-    let log = &puller.event_log;
-    let logged = log.pull(&wanted.written, &verified.manifest, &settings);
-    logged.await?;
+    puller.event_log.pull(&wanted.written, &verified.manifest).await?;
     blocking(move || {
         let rootfs = prepared.stage.path().join("rootfs");
         flatten::flatten(&layers, &rootfs)?;

@@ -103,41 +103,20 @@ fn privileged_a_document_is_told_of_once_whatever_is_mounted_over_the_store() {
     drop(over);
 }
 
+/// Where nobody listens a pull goes on, too: the first test.
 #[test]
-fn privileged_the_owner_says_whether_a_pull_must_be_in_the_log() {
+fn privileged_a_pull_goes_on_without_a_log_and_fails_with_one_that_fails() {
     vm_harness::needs_root!();
     let site = Site::start();
     let image = site.image();
     let puller = Puller::start(&site.scratch, Some(&site.document("localhost")));
     let directory = puller.document().parent().unwrap().to_owned();
-    let required = "event-log = \"required\", and the guest has no event log";
-    let failed = "aa.sock answered with ttrpc status 13: the attestation agent's own log says why";
-    for (at, (setting, event_log, refused)) in [
-        ("required", None, Some((65, [required, "nobody listens at its socket"]))),
-        ("required", Some(EventLog::Off), Some((65, [required, "leave the event log off"]))),
-        ("required", Some(EventLog::Unsupported), Some((65, [required, "no register for it"]))),
-        ("required", Some(EventLog::Broken), Some((69, [failed, "nothing is mounted"]))),
-        ("required", Some(EventLog::Kept), None),
-        ("if-there", None, None),
-        ("if-there", Some(EventLog::Off), None),
-        ("if-there", Some(EventLog::Unsupported), None),
-        ("if-there", Some(EventLog::Broken), Some((69, [failed, "nothing is mounted"]))),
-        ("never", Some(EventLog::Broken), None),
-        ("never", Some(EventLog::Kept), None),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let measured = format!("event-log = \"{setting}\"\n");
-        puller.measure(&measured);
-        let _ = fs::remove_file(directory.join("aa.sock"));
-        let agent = event_log.map(|event_log| agent(&directory, event_log));
-        match refused {
-            Some((code, words)) => puller.refuse(&image, code, &words),
-            None => drop(puller.pull(&image, &format!("c{at}"))),
-        }
-        let is_kept = (setting, event_log) == ("required", Some(EventLog::Kept));
-        let has_entry = agent.is_some_and(|agent| agent.log().contains(&pulled(&image)));
-        assert_eq!(has_entry, is_kept, "{setting}, {event_log:?}");
+    for event_log in [EventLog::Off, EventLog::Unsupported] {
+        let agent = agent(&directory, event_log);
+        puller.pull(&image, &format!("{event_log:?}"));
+        assert!(agent.log().is_empty(), "{event_log:?}");
     }
+    let _agent = agent(&directory, EventLog::Broken);
+    let failed = "aa.sock answered with ttrpc status 13: the attestation agent's own log says why";
+    puller.refuse(&image, 69, &[failed, "nothing is mounted"]);
 }

@@ -15,7 +15,7 @@ use clap::Args;
 use foreign_text::one_line;
 use oci_image::pins::Pins;
 use pull_route::{EntryName, PlacedDocument, Reason};
-use puller_config::{Document, EventLog, Origin, Problems, RegistryName};
+use puller_config::{Document, Origin, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
@@ -123,10 +123,6 @@ struct Report {
     consequences: Option<Consequences>,
     /// The tables whose keys are tried on encrypted layers, in this order.
     decryption_keys: Vec<keys::Table>,
-    /// Whether the pull has to be in the guest's event log; only where there is a measured
-    /// document.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    event_log: Option<EventLog>,
     /// What the owner's image policy asks of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     image_policy: Option<measured::Told>,
@@ -193,7 +189,6 @@ fn of_files(
     report.refused = report.refused.or(against).or(of_policy);
     report.image_policy = asked;
     report.document = of_node;
-    report.event_log = arguments.measured.is_some().then(|| settings.event_log());
     if arguments.json {
         super::print_json(out, &report)?;
     } else {
@@ -263,7 +258,6 @@ impl Report {
                 .collect(),
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
-            event_log: None,
             image_policy: None,
             decryption_keys: keys::Table::all(settings, &image),
             image,
@@ -293,7 +287,6 @@ impl Report {
         rows.extend(self.consequences.iter().flat_map(Consequences::rows));
         rows.extend(keys::told(&self.decryption_keys).map(|told| ("keys", told)));
         rows.extend(self.image_policy.iter().flat_map(measured::Told::rows));
-        rows.extend(self.event_log.map(|log| ("event-log", log.to_string())));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }
