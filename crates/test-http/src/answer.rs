@@ -19,8 +19,6 @@ pub enum End {
     Close,
     /// Nothing more comes until the client leaves.
     Silence,
-    /// A byte now and then, until the client leaves.
-    Drip,
     /// As many bytes as the connection takes, until the client leaves.
     Flood,
 }

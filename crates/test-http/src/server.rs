@@ -3,15 +3,11 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::pki::Authority;
 use crate::{Answer, End, Incoming, Listener, Request, head, lock};
-
-/// The pause between the bytes of [`End::Drip`].
-const DRIP: Duration = Duration::from_millis(5);
 
 /// A running server, stopped when dropped.
 #[derive(Debug)]
@@ -145,11 +141,6 @@ fn exchange<S: Read + Write>(
     match answer.end {
         End::Close => Ok(()),
         End::Silence => stream.read(&mut [0]).map(drop),
-        End::Drip => loop {
-            stream.write_all(b"a")?;
-            stream.flush()?;
-            std::thread::sleep(DRIP);
-        },
         End::Flood => loop {
             stream.write_all(&[b'a'; 1 << 16])?;
         },

@@ -47,7 +47,7 @@ fn what_is_no_request_is_bounded_and_answered_at_most_once() {
 /// A server that says nothing more lets its client go when it is dropped.
 #[test]
 fn connections_end_with_their_owner() {
-    for end in [End::Silence, End::Drip] {
+    for end in [End::Silence, End::Flood] {
         let server = Server::always((String::new(), end));
         let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
