@@ -86,7 +86,7 @@ pub enum Error {
     /// A verified manifest or configuration cannot be pulled.
     #[error(transparent)]
     Unusable(#[from] Unusable),
-    /// No source gave a secret that only the guest may see.
+    /// The source gave no secret that only the guest may see, or there is none.
     #[error("cannot {0}")]
     Confidential(#[from] kbs_client::Error),
     /// What a reference names cannot be had, or is not what it should be. Which of these, the

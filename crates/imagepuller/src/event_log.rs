@@ -1,14 +1,15 @@
 //! The guest's event log, which CoCo's attestation agent keeps: what is pulled, and by which
 //! document of the host. Verifiers read it beside the TEE's evidence. Where the guest has no log
-//! nothing is recorded; where the agent has one and fails, so does the pull.
+//! nothing is recorded; where the agent has one and fails, or had one and is gone, so does the pull.
 //!
 //! The entry of a pull is the one that CoCo's data hub makes, byte for byte. That of the document
 //! is this project's own; `docs/document.md` says what it is a hash of.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kbs_client::{AttestationAgent, Extended};
+use kbs_client::{AttestationAgent, Extended, Fault};
 use oci_image::digest::Digest;
 use pull_route::Settings;
 use tokio::sync::Mutex;
@@ -25,6 +26,8 @@ pub struct EventLog {
     /// The record of the document that the last entry is about. Held while an entry is made, so
     /// that a pull does not overtake the entry of its own document.
     document: Mutex<Option<String>>,
+    /// Whether the log has an entry of this service. Who stops the agent must not stop the log.
+    has_entry: AtomicBool,
 }
 
 /// An entry of the log: whose kind of event, what happened, and to what.
@@ -33,7 +36,8 @@ type Entry<'a> = (&'static str, &'static str, &'a str);
 impl EventLog {
     /// The log of the agent at a socket; nothing is asked yet.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { agent: AttestationAgent::new(socket, LIMIT), document: Mutex::default() }
+        let agent = AttestationAgent::new(socket, LIMIT);
+        Self { agent, document: Mutex::default(), has_entry: AtomicBool::default() }
     }
 
     /// Says which document of the host counts from now on, unless the log says so already.
@@ -70,11 +74,16 @@ impl EventLog {
     /// Makes an entry; gives whether there is a log, which has it then.
     async fn extend(&self, (domain, operation, content): Entry<'_>) -> Result<bool, Error> {
         let socket = self.agent.socket();
-        let extended = self.agent.extend(domain, operation, content).await;
-        match extended.map_err(|fault| Error::EventLog { socket: socket.to_owned(), fault })? {
+        let failed = |fault| Error::EventLog { socket: socket.to_owned(), fault };
+        match self.agent.extend(domain, operation, content).await.map_err(failed)? {
             Extended::Recorded => {
+                self.has_entry.store(true, Ordering::Relaxed);
                 tracing::info!(operation, content, "recorded in the event log");
                 Ok(true)
+            }
+            Extended::NoLog(why) if self.has_entry.load(Ordering::Relaxed) => {
+                let reason = format!("{why}, and it has recorded before");
+                Err(failed(Fault::Unreachable { reason }))
             }
             Extended::NoLog(why) => {
                 tracing::info!(operation, agent = %socket.display(), why, "no event log");

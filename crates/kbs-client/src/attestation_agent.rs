@@ -67,7 +67,7 @@ impl AttestationAgent {
             service: "attestation_agent.AttestationAgentService",
             name: "ExtendRuntimeMeasurement",
             limit: self.limit,
-            hint,
+            hint: |_| "the attestation agent's own log says why",
         };
         let payload = match method.call(&request).await {
             Err(Fault::Absent(_)) => return Ok(Extended::NoLog("nobody listens at its socket")),
@@ -95,12 +95,4 @@ impl AttestationAgent {
 /// the latter with INVALID_ARGUMENT.
 fn is_unknown(code: i32) -> bool {
     [Code::UNIMPLEMENTED, Code::INVALID_ARGUMENT].map(|code| code as i32).contains(&code)
-}
-
-fn hint(code: i32) -> &'static str {
-    if is_unknown(code) {
-        "it does not know what it was asked; is it the attestation agent?"
-    } else {
-        "the attestation agent's own log says why"
-    }
 }

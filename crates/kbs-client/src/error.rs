@@ -12,8 +12,8 @@ use thiserror::Error;
 pub enum Error {
     /// There is no source to ask.
     #[error(
-        "{what}: there is no CDH to ask: start imagepuller with --upstream unix:PATH of the CDH \
-        behind it, or name a \"source\" in [resources] of the measured document"
+        "{what}: there is no CDH to ask: name a \"source\" in [resources] of the measured document, \
+        or start imagepuller serve with --upstream unix:PATH of the CDH behind it"
     )]
     NotConfigured {
         /// What was asked for.

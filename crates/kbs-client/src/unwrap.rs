@@ -1,4 +1,4 @@
-//! Keys that never leave the broker: the confidential data hub unwraps a layer's options with
+//! Keys that never come to the puller: the confidential data hub unwraps a layer's options with
 //! `keyprovider.KeyProviderService/UnWrapKey`.
 //!
 //! Request and answer are JSON of ocicrypt's key providers: the packet goes as it is in

@@ -61,7 +61,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
     let path = folder.join(name);
     ensure!(
         path.is_file(),
-        "{} is missing: run cargo build --workspace --bins first",
+        "{} is missing: run cargo build --workspace --bins --examples first",
         path.display()
     );
     Ok(path)

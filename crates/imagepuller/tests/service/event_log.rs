@@ -116,7 +116,16 @@ fn privileged_a_pull_goes_on_without_a_log_and_fails_with_one_that_fails() {
         puller.pull(&image, &format!("{event_log:?}"));
         assert!(agent.log().is_empty(), "{event_log:?}");
     }
-    let _agent = agent(&directory, EventLog::Broken);
+    let broken = agent(&directory, EventLog::Broken);
     let failed = "aa.sock answered with ttrpc status 13: the attestation agent's own log says why";
     puller.refuse(&image, 69, &[failed, "nothing is mounted"]);
+    // Only the entry of the pull fails, or has no log any more.
+    let kept = agent(&directory, EventLog::Kept);
+    puller.pull(&image, "kept");
+    assert_eq!(kept.log().len(), 2);
+    drop(broken);
+    let _broken = agent(&directory, EventLog::Broken);
+    puller.refuse(&image, 69, &[failed, "nothing is mounted"]);
+    let _off = agent(&directory, EventLog::Off);
+    puller.refuse(&image, 69, &["leave the event log off, and it has recorded before"]);
 }

@@ -205,7 +205,7 @@ impl Puller {
         Self::start_in(directory, document)
     }
 
-    /// The same as it is shipped, but for these options.
+    /// The same by the example, which has the product's timing but for these options.
     pub fn start_with(scratch: &Scratch, document: &str, more: &[&str]) -> Self {
         let directory = tempfile::tempdir_in(scratch.path()).unwrap().keep();
         std::mem::forget(Tmpfs::mount(directory.join("store"), c"mode=700"));

@@ -84,8 +84,8 @@ fn privileged_the_hub_unwraps_all_packets_or_none() {
     }
 }
 
-/// The hub once got packets whose key a plugin of the broker makes up, from
-/// what the image's author says. Nor is a packet's key fetched, where the hub is to unwrap it.
+/// With `unwrap` the hub once got packets whose key a plugin of the broker makes up, from what the
+/// image's author says. Nor is a packet's key fetched, where the hub is to unwrap it.
 #[test]
 fn privileged_a_packet_goes_to_the_hub_only_if_its_key_is_a_resource() {
     vm_harness::needs_root!();
