@@ -1,7 +1,8 @@
 //! Images encrypted by `skopeo`, pulled with the keys that open them and refused without.
 //!
 //! Keys come from the document, and from a data hub in the guest; each result is compared file by
-//! file with the plain image. Which key opens what, and what attackers make of such images, is proven without a VM in the puller's own tests.
+//! file with the plain image. Which key opens what, and what attackers make of such images, is
+//! proven without a VM in the puller's own tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 

@@ -225,8 +225,8 @@ fn a_policy_has_a_bounded_number_of_keys() {
     assert!(error.contains("\"r.test\"[0] (line 1) has more keys"), "{error}");
 }
 
-/// As many keys as a policy may have, in scopes that each must be tried, and signatures that none of
-/// them made: counted, for seconds are the machine's.
+/// As many keys as a policy may have, in scopes that each must be tried, and signatures that none
+/// of them made: counted, for seconds are the machine's.
 #[test]
 fn so_many_signatures_are_held_against_keys_for_one_pull_and_no_more() {
     const TAGS: usize = 64;

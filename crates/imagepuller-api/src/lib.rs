@@ -3,11 +3,12 @@
 //!
 //! The wire is Kata's and must not change: package `api`, service `ImagePullService`, method
 //! `PullImage`. Both sides of it are here, [`client::ImagePullServiceClient`] and
-//! [`server::ImagePullService`], generated from `proto/image_pull.proto` (`tests/generated.rs`). What
-//! happens on a call is not here but in the `imagepuller` crate. A second service, package
+//! [`server::ImagePullService`], generated from `proto/image_pull.proto` (`tests/generated.rs`).
+//! What happens on a call is not here but in the `imagepuller` crate. A second service, package
 //! `configdev`, is this project's own: the command line asks a running service about its pulls with
 //! it. The others are those of programs that the puller asks: two of the hub, for what only the
-//! guest may see and for layers' keys, and that of the attestation agent, which keeps the event log.
+//! guest may see and for layers' keys, and that of the attestation agent, which keeps the event
+//! log.
 //!
 //! - [`message`]: what is sent.
 //! - [`server`]: the traits to implement, and how to register them, such as

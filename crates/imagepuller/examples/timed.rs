@@ -1,5 +1,5 @@
-//! `imagepuller` as tests start it: with `--attempts NUMBER`, `--stall-timeout SECONDS` and `--linger
-//! SECONDS` anywhere among its arguments. The product has no such options.
+//! `imagepuller` as tests start it: with `--attempts NUMBER`, `--stall-timeout SECONDS` and
+//! `--linger SECONDS` anywhere among its arguments. The product has no such options.
 
 use std::error::Error;
 use std::process::ExitCode;

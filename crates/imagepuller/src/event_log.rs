@@ -1,6 +1,7 @@
 //! The guest's event log, which CoCo's attestation agent keeps: what is pulled, and by which
 //! document of the host. Verifiers read it beside the TEE's evidence. Where the guest has no log
-//! nothing is recorded; where the agent has one and fails, or had one and is gone, so does the pull.
+//! nothing is recorded; where the agent has one and fails, or had one and is gone, so does the
+//! pull.
 //!
 //! The entry of a pull is the one that CoCo's data hub makes, byte for byte. That of the document
 //! is this project's own; `docs/document.md` says what it is a hash of.

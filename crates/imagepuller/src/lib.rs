@@ -6,8 +6,8 @@
 //! (`imagepuller-api`), and the work itself: what images are (`oci-image`), where they come from
 //! (`registry-client`), how a layer is unpacked (`layer-unpack`) and kept (`layer-store`).
 //!
-//! Entries: [`cli::main`] is the program, [`service::serve`] the service, [`pull::Puller::pull`] one
-//! pull into a bundle and [`pull::output::pull_to`] one pull into a directory.
+//! Entries: [`cli::main`] is the program, [`service::serve`] the service, [`pull::Puller::pull`]
+//! one pull into a bundle and [`pull::output::pull_to`] one pull into a directory.
 //!
 //! From the outside inwards:
 //! - [`cli`]: the commands. [`service`], [`socket`], [`request`]: the ttrpc service, its sockets,

@@ -34,8 +34,8 @@
 //!   which there are. [`origin`]: the disk that each came from.
 //! - [`check_image`]: not in the guest, but where its image is built.
 //! - `names`: of the files in a directory. [`kernel_parameter`]: words of the command line.
-//!   [`journal`]: log lines. [`paths`]: where all this is. [`notify`]: systemd's word. [`bug`]: what
-//!   a panic says, and that it too ends in the deny-all policy.
+//!   [`journal`]: log lines. [`paths`]: where all this is. [`notify`]: systemd's word. [`bug`]:
+//!   what a panic says, and that it too ends in the deny-all policy.
 
 pub mod bug;
 pub mod check_image;

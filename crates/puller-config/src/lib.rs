@@ -17,7 +17,8 @@
 //! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
 //!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of, and [`credential_rule`]:
 //!   what a user name, a password and a token may be;
-//! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where the guest asks for them, and the keys of encrypted images;
+//! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where
+//!   the guest asks for them, and the keys of encrypted images;
 //! - `node_error`: [`NodeError`], what a node says that has no document to give;
 //! - `pins`, `image_policy`: [`Pins`] and [`ImagePolicy`], which content images have and which
 //!   signatures they need, as it was written;

@@ -2,8 +2,8 @@
 //!
 //! RFC 5280 gives a trust anchor no dates, and TLS libraries read it so. Users do not: they replace
 //! an authority when its certificate ends, and whoever found its key later must not be believed. So
-//! a root counts between its dates. The guest acts by [`Roots::at`], and the host's programs warn by
-//! it.
+//! a root counts between its dates. The guest acts by [`Roots::at`], and the host's programs warn
+//! by it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Invariant: any signatures are judged in few words, what is enough is enough alone, and a signature
-//! more never makes a verdict worse; nothing holds that no key of the policy made.
+//! Invariant: any signatures are judged in few words, what is enough is enough alone, and a
+//! signature more never makes a verdict worse; nothing holds that no key of the policy made.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::sync::OnceLock;

@@ -59,9 +59,9 @@ pub struct Serve {
     /// Where it has no [image], the kernel parameters that the hub knows do
     #[arg(long, value_name = "FILE", default_value = "/run/measured-cfg/cdh.toml")]
     cdh: PathBuf,
-    /// Socket of a confidential data hub that was moved out of the way, as unix:PATH. It, or the one
-    /// at the usual place, is asked for what is given by reference, unless [resources] of --measured
-    /// names another source
+    /// Socket of a confidential data hub that was moved out of the way, as unix:PATH. It, or the
+    /// one at the usual place, is asked for what is given by reference, unless [resources] of
+    /// --measured names another source
     #[arg(long, value_name = "ADDRESS")]
     upstream: Option<Address>,
     /// Socket of initdata-processor refresh --watch, as unix:PATH; it is asked to read the
