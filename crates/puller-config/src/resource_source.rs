@@ -97,6 +97,10 @@ fn parse_socket(text: &str) -> Result<PathBuf, InvalidResourceSource> {
         .ok_or(InvalidResourceSource::Socket)?;
     // `unix:///PATH` is the same to those who write URLs.
     let path = path.strip_prefix("//").unwrap_or(path);
+    // Shown as it stands, its first slashes would be taken for those of a URL.
+    if path.starts_with("//") {
+        return Err(InvalidResourceSource::Path);
+    }
     parse_path(path)
 }
 
@@ -132,6 +136,7 @@ mod tests {
             (&long_socket, InvalidResourceSource::Socket),
             ("cdh=unix:run/cdh.sock", InvalidResourceSource::Path),
             ("cdh=unix:", InvalidResourceSource::Path),
+            ("cdh=unix:////run/cdh.sock", InvalidResourceSource::Path),
             ("file=", InvalidResourceSource::Path),
             ("file=keys.json", InvalidResourceSource::Path),
             ("file=/etc/\0", InvalidResourceSource::Path),
