@@ -93,6 +93,10 @@ const ROWS: &[Row] = &[
         (64, "unexpected argument '--for'")),
     (Program::KataConfigdev, "install --watch --config x", (MAIN, ""),
         (64, "unexpected argument '--watch'")),
+    (Program::InitdataProcessor, "refresh imagepuller", (MAIN, ""),
+        (64, "unexpected argument 'imagepuller'")),
+    (Program::InitdataProcessor, "refresh --watch", (MAIN, ""),
+        (64, "unexpected argument '--watch'")),
     // Lists of registries. The annotation: kata-configdev/tests/wrapper/refusal.rs; what the
     // installer and the chart had: installer/namespaces.rs there, deploy/chart/cases/refused.
     (Program::KataConfigdevQemu, "-name sandbox-s1", (MAIN, "only-registries = []\n"),

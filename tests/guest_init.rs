@@ -61,7 +61,7 @@ fn the_agent_finds_policy_and_puller() -> Result<()> {
     let rule = "AllowRequestsFailingPolicy := true";
     assert!(report.values("policy").any(|line| line.contains(rule)));
     assert_eq!(report.value("socket"), Some("socket 600 0:0"));
-    assert_eq!(report.value("watcher"), Some("600 0:0"), "nobody watches");
+    assert_eq!(report.value("watcher"), Some("600 0:0"), "nobody can be asked");
     let pulls: Vec<_> = report.values("pull").collect();
     assert_eq!(pulls, ["exit 0"; 2], "{}", report.console);
     assert_eq!(report.values("mount").collect::<Vec<_>>(), ["1"; 2]);

@@ -7,14 +7,14 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use end_to_end::{TRIES, WATCHED_PULLS, assert_no_secret, assert_tells, mount, site};
+use end_to_end::{SERVED_PULLS, TRIES, assert_no_secret, assert_tells, mount, site};
 use vm_harness::process::bound_command;
-use vm_harness::site::REGISTRY_NAME;
+use vm_harness::site::{REGISTRY_NAME, USERNAME};
 use vm_harness::{Background, Guest, Program, Scenario, Scratch, Site, despite_crash, has_mark};
 
 const WAITS: &str = "the secret kata/registries has not arrived on this node";
 
-/// After [`WATCHED_PULLS`] and [`TRIES`].
+/// After [`SERVED_PULLS`] and [`TRIES`].
 const JOB: &str = r#"
 fails early 'has not arrived'
 fails wrong 'refused the credentials'
@@ -63,7 +63,7 @@ fn late(site: &Site) -> Result<()> {
              run-root = {:?}\n",
             place("run")
         ),
-        job: Some(format!("{WATCHED_PULLS}{TRIES}{JOB}")),
+        job: Some(format!("{SERVED_PULLS}{TRIES}{JOB}")),
         ..site.scenario()
     };
     let qemu = &scenario.qemu;
@@ -108,8 +108,15 @@ fn late(site: &Site) -> Result<()> {
                 agent.set(Some(started));
                 mount(&registries, key, &docker("mistyped"))
             }
-            Step::Right => mount(&registries, key, &docker(&site.password)),
-            Step::Deleted => Ok(fs::remove_file(registries.join(key))?),
+            Step::Right => {
+                site.registry.change_password(site.scratch(), USERNAME, &site.password)?;
+                mount(&registries, key, &docker(&site.password))
+            }
+            // The guest asks for another one when the one that it has does not do any more.
+            Step::Deleted => {
+                fs::remove_file(registries.join(key))?;
+                site.registry.change_password(site.scratch(), USERNAME, "another")
+            }
         }
     };
     let mut done = Vec::new();

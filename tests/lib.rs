@@ -53,19 +53,20 @@ pub fn side_by_side<C: Sync>(
     })
 }
 
-/// Begins a job whose host changes the document: the processor watches the disk, the puller serves,
-/// and `pull` asks it for `$IMAGE` with another bundle each time.
+/// Begins a job whose host changes the document: the processor reads the disk again when the puller
+/// asks, the puller serves, and `pull` asks it for `$IMAGE` with another bundle each time.
 ///
 /// Both run once and are never told anything. What leads to a stored image is forgotten before each
 /// pull: a stored image needs no registry.
-pub const WATCHED_PULLS: &str = r#"
+pub const SERVED_PULLS: &str = r#"
 insmod /modules/tee_fixture.ko $TEE
 initdata-processor
 mark processor "exit $?"
-initdata-processor refresh imagepuller --watch 2>/tmp/log &
+refresher=unix:/run/initdata-processor/imagepuller.socket
+initdata-processor refresh --listen $refresher 2>/tmp/log &
 socket=/run/guest-services/imagepull.socket
 imagepuller serve --listen "unix:$socket" --store /run/image-store --config \
-    /run/insecure-cfg/imagepuller.toml --refresher unix:/run/initdata-processor/imagepuller.socket &
+    /run/insecure-cfg/imagepuller.toml --refresher $refresher &
 service=$!
 tries=0
 until [ -S "$socket" ] || [ $tries -ge 2400 ]; do tries=$((tries + 1)); usleep 50000; done
@@ -78,7 +79,7 @@ pull() {
 }
 "#;
 
-/// After [`WATCHED_PULLS`]: each pull is a try of the kubelet's, until one ends as it should. The
+/// After [`SERVED_PULLS`]: each pull is a try of the kubelet's, until one ends as it should. The
 /// host sees the mark, and only then goes on.
 pub const TRIES: &str = r#"
 fails() {

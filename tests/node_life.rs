@@ -12,7 +12,7 @@ pub mod pod;
 use std::fs;
 
 use anyhow::{Context, Result};
-use end_to_end::{TRIES, WATCHED_PULLS, assert_no_secret, assert_tells, site};
+use end_to_end::{SERVED_PULLS, TRIES, assert_no_secret, assert_tells, site};
 use node::{DROP_IN, HANDLERS, Node, news, show};
 use pod::{DOCUMENTS, PREFIX, Pod, stop};
 use vm_harness::site::{REGISTRY_NAME, USERNAME};
@@ -20,14 +20,14 @@ use vm_harness::{Guest, Scenario, Scratch, Site, count_marks, despite_crash, has
 
 const WAITS: &str = "the secret kata-system/team-registries has not arrived on this node";
 
-/// After [`WATCHED_PULLS`] and [`TRIES`].
+/// After [`SERVED_PULLS`] and [`TRIES`].
 const JOB: &str = r#"
 fails early 'has not arrived'
 works pulled
 fails old 'refused the credentials'
 works new
 while pull && [ $number -lt 3000 ]; do mark kept "$(cat /tmp/answer)"; usleep 200000; done
-mark deleted "$(cat /tmp/error)"
+fails deleted 'has not arrived'
 kill -0 $service && mark service "the same"
 "#;
 
@@ -138,7 +138,7 @@ fn sandbox(site: &Site, node: &Node, pod: &Pod<'_>) -> Result<String> {
     println!("A sandbox starts: {}", node.shown(&hypervisor.display().to_string()));
     let scenario = Scenario {
         wrapper: Some(hypervisor),
-        job: Some(format!("{WATCHED_PULLS}{TRIES}{JOB}")),
+        job: Some(format!("{SERVED_PULLS}{TRIES}{JOB}")),
         ..site.scenario()
     };
     let document = node.path(DOCUMENTS).join("default/imagepuller.toml");
@@ -173,8 +173,9 @@ fn sandbox(site: &Site, node: &Node, pod: &Pod<'_>) -> Result<String> {
             4 => kept = count_marks(console, "kept"),
             // The pull before the last one may have begun before the secret was broken.
             5 if count_marks(console, "kept") >= kept + 2 => {
-                println!("The secret is deleted.");
+                println!("The secret is deleted, and what it held does not do any more.");
                 pod.remove_secret(DOCKER, KEY)?;
+                site.registry.change_password(site.scratch(), USERNAME, "another")?;
             }
             _ => return Ok(()),
         }

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail, ensure};
-use end_to_end::{WATCHED_PULLS, assert_tells, site};
+use end_to_end::{SERVED_PULLS, assert_tells, site};
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark};
 
@@ -17,7 +17,7 @@ const FIRST_TOKEN_SECS: [u64; 3] = [45, 180, 900];
 /// Where nobody listens: a token in the document must not be replaced by another from elsewhere.
 const REALM: &str = "https://127.0.0.1:9/token";
 
-/// After [`WATCHED_PULLS`].
+/// After [`SERVED_PULLS`].
 const JOB: &str = r#"
 pull
 mark first "exit $?"
@@ -66,7 +66,7 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
         image: format!("{REGISTRY_NAME}:{port}/team/app@{}", site.layout.manifest),
         document: Some(document(&tokens[0])),
         settings: format!("transport = \"file\"\nrun-root = \"{}\"\n", run_root.display()),
-        job: Some(format!("{WATCHED_PULLS}{JOB}")),
+        job: Some(format!("{SERVED_PULLS}{JOB}")),
         ..site.scenario()
     };
     let update = |document: String| -> Result<()> {

@@ -177,7 +177,7 @@ fn assert_less_is_too_little(report: &Report) {
     assert_eq!(visible, ["1", "1", "0"]);
     // The agent went on while its puller was restarted, and so did the first mount.
     assert_eq!(report.value("first"), Some("1"));
-    // The disk is watched, in the same sandbox.
+    // The disk can be read again, in the same sandbox.
     assert_eq!(report.value("watcher"), Some("600 0:0"));
     assert_eq!(report.value("refresh"), Some("active"));
 }
@@ -271,7 +271,7 @@ fn a_report_by_configfs_and_an_owner_fit_in_the_sandbox() -> Result<()> {
     let owner = workspace().join("deploy/guest/optional/owner.conf");
     let owner = fs::read_to_string(owner)?;
     overlay.drop_in("initdata-processor.service", &owner)?;
-    overlay.drop_in("initdata-processor-refresh@.service", &owner)?;
+    overlay.drop_in("initdata-processor-refresh.service", &owner)?;
     let settings = b"owner = \"7:8\"\n";
     overlay.file("etc/initdata-processor.toml", 0o644, settings)?;
     let report = overlay.boot(Scenario {

@@ -164,17 +164,22 @@ impl Machine {
 
     /// Runs the program with `umask` and at most `address_space` bytes to map.
     pub fn program(&self, arguments: &[&str], umask: &str, address_space: u64) -> Output {
+        self.command(arguments, umask, address_space).output().unwrap()
+    }
+
+    /// The same, not started yet.
+    pub fn command(&self, arguments: &[&str], umask: &str, address_space: u64) -> Command {
         // `timeout` only so that a hang ends.
-        Command::new("timeout")
+        let mut command = Command::new("timeout");
+        command
             .args(["--signal=KILL", "120", "sh", "-c"])
             .args(["umask \"$0\"; exec \"$@\"", umask, "prlimit"])
             .arg(format!("--as={address_space}"))
             .arg(Program::InitdataProcessor.path().unwrap())
             .args(arguments)
             .arg("--root")
-            .arg(self.root.path())
-            .output()
-            .unwrap()
+            .arg(self.root.path());
+        command
     }
 
     /// Runs the program on `row`'s disks, which this machine has, and checks everything that the

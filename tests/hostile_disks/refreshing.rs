@@ -2,9 +2,16 @@
 //! document.
 
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::hostile_disks::changing::{Pair, rewrite};
 use crate::hostile_disks::loops::{self, Loop};
@@ -13,16 +20,50 @@ use crate::hostile_disks::row::{Disk, Files};
 use crate::hostile_disks::table::packed;
 use crate::hostile_disks::verdict::check_log;
 
-const ROUNDS: u32 = 60;
+/// How many refreshes there are while a disk is rewritten.
+const ROUNDS: u32 = 100;
 const FILE: &str = "run/insecure-cfg/imagepuller.toml";
 
-/// Runs `refresh`; the exit code and what it said.
-fn refresh(machine: &Machine, arguments: &[&str]) -> (Option<i32>, String) {
-    let arguments = [&["refresh", "imagepuller", "--verbose"], arguments].concat();
-    let output = machine.program(&arguments, "022", 24 << 20);
-    check_log(&output.stderr).unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    (output.status.code(), said.trim_end().to_owned())
+/// A `refresh` that listens. Ends when dropped.
+struct Refresher<'a> {
+    machine: &'a Machine,
+    process: Child,
+}
+
+impl<'a> Refresher<'a> {
+    fn start(machine: &'a Machine, arguments: &[&str]) -> Self {
+        let log = File::create(machine.path("refresh.log")).unwrap();
+        let listen = format!("unix:{}", machine.path("refresh.socket").display());
+        let own = ["refresh", "--verbose", "--listen", &listen];
+        let mut command = machine.command(&[&own, arguments].concat(), "022", 24 << 20);
+        let refresher = Self { machine, process: command.stderr(log).spawn().unwrap() };
+        let start = Instant::now();
+        while refresher.asked().is_err() {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody listens");
+            sleep(Duration::from_millis(5));
+        }
+        refresher
+    }
+
+    fn asked(&self) -> std::io::Result<String> {
+        let mut word = String::new();
+        let mut stream = UnixStream::connect(self.machine.path("refresh.socket"))?;
+        stream.read_to_string(&mut word).map(|_| word)
+    }
+
+    /// Asks for a refresh; the word that comes.
+    fn ask(&self) -> String {
+        self.asked().unwrap()
+    }
+}
+
+impl Drop for Refresher<'_> {
+    fn drop(&mut self) {
+        // Which `timeout` passes on.
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = self.process.wait();
+        check_log(&fs::read(self.machine.path("refresh.log")).unwrap()).unwrap();
+    }
 }
 
 fn placed(machine: &Machine) -> Files {
@@ -30,36 +71,34 @@ fn placed(machine: &Machine) -> Files {
 }
 
 /// Refreshes while `target` is rewritten, and once more when it has come to rest.
-fn race(machine: &Machine, target: &Path, arguments: &[&str]) {
+fn race(machine: &Machine, target: &Path, refresher: &Refresher<'_>) {
     let pair = Pair::configurations();
-    machine.results(arguments, "022", 24 << 20).map(drop).unwrap();
     let stop = AtomicBool::new(false);
     let mut said = std::collections::BTreeMap::new();
     std::thread::scope(|scope| {
         scope.spawn(|| rewrite(target, &pair.images, &stop));
         for _ in 0..ROUNDS {
             let before = placed(machine);
-            let (code, word) = refresh(machine, arguments);
+            let word = refresher.ask();
             let after = placed(machine);
             let whole = matches!(pair.found(&after), Ok(Some(_)));
-            let told = match (code, word.as_str()) {
-                (Some(0), "replaced") => after != before,
-                (Some(0), "unchanged") | (Some(65), "") => after == before,
+            let told = match word.as_str() {
+                "replaced" => after != before,
+                "unchanged" | "failed" => after == before,
                 _ => false,
             };
-            *said.entry(format!("{code:?} {word}")).or_insert(0) += 1;
             if !whole || !told {
                 stop.store(true, Ordering::Relaxed);
-                panic!("{code:?} {word}, files {:?}", after.keys());
+                panic!("{word}, files {:?}", after.keys());
             }
+            *said.entry(word).or_insert(0) += 1;
         }
         stop.store(true, Ordering::Relaxed);
     });
     println!("{said:?}");
     for image in &pair.images {
         write(target, image);
-        let (code, _) = refresh(machine, arguments);
-        assert_eq!(code, Some(0));
+        assert_ne!(refresher.ask(), "failed");
         let found = pair.found(&placed(machine)).unwrap();
         assert_eq!(found.map(|number| &pair.images[number]), Some(image));
     }
@@ -75,7 +114,9 @@ fn files_refreshed_while_they_change() {
     let mut machine = Machine::new();
     machine.files(&[Pair::configurations().disk()]);
     machine.disks_change();
-    race(&machine, &machine.path("dev/vdaaa"), &[]);
+    machine.results(&[], "022", 24 << 20).map(drop).unwrap();
+    let refresher = Refresher::start(&machine, &[]);
+    race(&machine, &machine.path("dev/vdaaa"), &refresher);
 }
 
 #[test]
@@ -90,6 +131,8 @@ fn privileged_loop_devices_refreshed_while_they_change() {
     machine.show(&disk, &device);
     let arguments = ["--include-loop"];
     machine.results(&arguments, "022", 24 << 20).map(drop).unwrap();
+    let refresher = Refresher::start(&machine, &arguments);
+    assert_eq!(refresher.ask(), "unchanged");
     // Somebody has it open and has read it, so the page cache keeps what it was.
     let held = File::open(device.node()).unwrap();
     let cached = || {
@@ -100,9 +143,12 @@ fn privileged_loop_devices_refreshed_while_they_change() {
     assert!(cached() == disk.bytes);
     write(device.file(), &Pair::configurations().images[1]);
     assert!(cached() == disk.bytes, "the page cache did not keep it");
-    assert_eq!(refresh(&machine, &arguments), (Some(0), "replaced".to_owned()));
+    assert_eq!(refresher.ask(), "replaced");
+    let found = Pair::configurations().found(&placed(&machine));
+    assert_eq!(found.unwrap(), Some(1));
+    assert!(cached() == disk.bytes);
 
-    race(&machine, device.file(), &arguments);
+    race(&machine, device.file(), &refresher);
 }
 
 #[test]
@@ -111,36 +157,37 @@ fn what_makes_no_sense_leaves_the_file_as_it_is() {
     machine.files(&[packed(b"imgpullr", b"first"), Disk::new(vec![0; 512])]);
     machine.disks_change();
     machine.results(&[], "022", 8 << 20).map(drop).unwrap();
+    let refresher = Refresher::start(&machine, &[]);
     let [target, second_disk] = ["dev/vdaaa", "dev/vdaab"].map(|name| machine.path(name));
     let inode = || fs::metadata(machine.path(FILE)).unwrap().ino();
-    let first = Files::from([("imagepuller.toml".to_owned(), b"first".to_vec())]);
+    let holds = |text: &[u8]| {
+        let files = Files::from([("imagepuller.toml".to_owned(), text.to_vec())]);
+        assert_eq!(placed(&machine), files);
+    };
 
     let before = inode();
-    assert_eq!(refresh(&machine, &[]), (Some(0), "unchanged".to_owned()));
+    assert_eq!(refresher.ask(), "unchanged");
     assert_eq!(inode(), before, "the file was written anew");
 
     let mut spoilt = packed(b"imgpullr", b"first").bytes;
     spoilt[16 + 15] ^= 1;
-    write(&target, &spoilt);
-    assert_eq!(refresh(&machine, &[]), (Some(65), String::new()));
-    assert_eq!(placed(&machine), first);
+    for bytes in [&spoilt, &vec![0; 512]] {
+        write(&target, bytes);
+        assert_eq!(refresher.ask(), "failed");
+        holds(b"first");
+    }
 
-    write(&target, &[0; 512]);
-    assert_eq!(refresh(&machine, &[]), (Some(69), String::new()));
-    assert_eq!(placed(&machine), first);
-
+    // A second disk with the magic comes later, and the first still is the one.
     write(&target, &packed(b"imgpullr", b"first").bytes);
     write(&second_disk, &packed(b"imgpullr", b"other").bytes);
-    assert_eq!(refresh(&machine, &[]), (Some(0), "unchanged".to_owned()));
-    assert_eq!(placed(&machine), first);
-
+    assert_eq!(refresher.ask(), "unchanged");
+    holds(b"first");
     write(&target, &packed(b"imgpullr", b"second").bytes);
-    assert_eq!(refresh(&machine, &[]), (Some(0), "replaced".to_owned()));
-    let second = Files::from([("imagepuller.toml".to_owned(), b"second".to_vec())]);
-    assert_eq!(placed(&machine), second);
+    assert_eq!(refresher.ask(), "replaced");
+    holds(b"second");
 
     write(&target, &packed(b"imgpullr", b"").bytes);
-    assert_eq!(refresh(&machine, &[]), (Some(0), "removed".to_owned()));
+    assert_eq!(refresher.ask(), "removed");
     assert_eq!(placed(&machine), Files::new());
 }
 
@@ -152,6 +199,7 @@ fn nothing_is_refreshed_where_initdata_was_refused() {
     machine.results(&[], "022", 8 << 20).map(drop).unwrap();
     let before = placed(&machine);
     assert!(before.contains_key("initdata.refused"));
-    assert_eq!(refresh(&machine, &[]), (Some(65), String::new()));
+    let output = machine.program(&["refresh", "--listen", "unix:/nowhere/at"], "022", 24 << 20);
+    assert_eq!(output.status.code(), Some(65));
     assert_eq!(placed(&machine), before);
 }

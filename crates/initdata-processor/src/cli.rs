@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -35,16 +35,13 @@ Exit codes:
 
 const REFRESH_EXIT_CODES: &str = "\
 Exit codes:
-   0  done; standard output says replaced, unchanged or removed
-  64  wrong command line, or a name that no disk has
-  65  the disk is malformed or writable, or initdata was refused: the file stays as it is
-  69  the boot found no read-only disk with the magic, or that one is gone, or does not answer: the
-      file stays as it is
-  70  the file could not be written, another run does not end, or an internal error
+  64  wrong command line
+  65  initdata was refused, or this guest's settings have a mistake
+  69  the boot found no read-only disk with the magic
+  70  the socket or another run's lock cannot be had, or an internal error
 
-Examples:
-  initdata-processor refresh imagepuller
-  initdata-processor refresh imagepuller --watch --log kmsg &";
+Example:
+  initdata-processor refresh --listen unix:/run/initdata-processor/imagepuller.socket &";
 
 const CHECK_EXIT_CODES: &str = "\
 Exit codes:
@@ -132,28 +129,21 @@ pub struct Cli {
 /// What there is besides the run at boot.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Read a configuration disk again, and replace its file if it differs
+    /// Read the configuration disk again whenever the image puller asks, and replace its file if it
+    /// differs
     ///
-    /// For credentials that the host renews in a running guest (kata-configdev update). Reads the
-    /// very disk that the boot found, and only if it is read-only: what a container writes to a
-    /// volume is not believed. Reads the device itself, not the page cache. A disk that makes no
-    /// sense is read again for two seconds, since the host may be writing it just now; after that
-    /// the file stays as it is. Nothing is accepted in a guest whose initdata was refused.
+    /// For what the host renews in a running guest (kata-configdev update). Each connection to
+    /// SOCKET is a question, answered with one word: replaced, unchanged, removed, or failed; then
+    /// the log has the reason, and the file stays as it is. Reads the very disk that the boot
+    /// found, and only if it is read-only: what a container writes to a volume is not believed.
+    /// Reads the device itself, not the page cache. A disk that makes no sense is read again for
+    /// two seconds, since the host may be writing it just now. Nothing is accepted in a guest whose
+    /// initdata was refused.
     #[command(verbatim_doc_comment, after_help = REFRESH_EXIT_CODES)]
     Refresh {
-        /// The file's name without its extension, such as imagepuller
-        name: String,
-
-        /// Go on for as long as the guest lives: read the disk's first sector every three seconds,
-        /// and all of it when that says something else, when somebody connects to
-        /// /run/initdata-processor/NAME.socket, and every five minutes
-        #[arg(long)]
-        watch: bool,
-
-        /// How long the disk may take to answer, in seconds; then the file stays as it is, and a
-        /// read that does not come back is left behind
-        #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs() as u16)]
-        patience: u16,
+        /// Where to listen, as unix:PATH; what is there is replaced
+        #[arg(long, value_name = "SOCKET", value_parser = socket)]
+        listen: PathBuf,
 
         /// What every command takes.
         #[command(flatten)]
@@ -264,16 +254,20 @@ impl CheckImage {
     }
 }
 
+/// The path of a socket that is given as the puller's are.
+fn socket(text: &str) -> Result<PathBuf, &'static str> {
+    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or("expected unix:PATH")
+}
+
 impl CommonOptions {
-    /// What [`refresh::refresh`] needs to know.
+    /// What [`refresh::serve`] needs to know.
     #[must_use]
-    pub fn refresh(&self, name: &str, patience: u16) -> refresh::Options {
+    pub fn refresh(&self, socket: &Path) -> refresh::Options {
         refresh::Options {
             paths: Paths::below(&self.root),
-            name: name.to_owned(),
+            socket: socket.to_owned(),
             include_loop: self.include_loop,
-            patience: Duration::from_secs(patience.into()),
-            sandbox: true,
         }
     }
 }
@@ -294,13 +288,14 @@ mod tests {
         for wrong in [
             ["x", "--strict-exit", "extra"].as_slice(),
             &["x", "refresh"],
-            &["x", "--expect", "initdata", "refresh", "imagepuller"],
+            &["x", "refresh", "--listen", "/s"],
+            &["x", "--expect", "initdata", "refresh", "--listen", "unix:/s"],
             &["x", "--layout", "other"],
             &["x", "--wait", "-1"],
         ] {
             assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
         }
-        let refresh = Cli::parse_from(["x", "refresh", "imagepuller", "--root", "/r"]);
+        let refresh = Cli::parse_from(["x", "refresh", "--listen", "unix:/s", "--root", "/r"]);
         assert_eq!(refresh.common().root, PathBuf::from("/r"));
     }
 }

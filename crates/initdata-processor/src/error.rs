@@ -184,7 +184,7 @@ pub enum Error {
     /// What the boot found for a file is noted here, and cannot be read.
     #[error("refresh: read {0}")]
     Origin(PathBuf, #[source] io::Error),
-    /// The kernel does not let a watcher wait.
+    /// The kernel does not let a refresh wait for questions.
     #[error("wait for what becomes of the disk")]
     Watch(#[source] io::Error),
     /// The disk of this name, or something else where it is empty, took longer than all disks

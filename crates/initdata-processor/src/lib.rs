@@ -17,7 +17,7 @@
 //! ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from
 //! the local kernel, over a channel that the host cannot write to, and only this program reads it.
 //!
-//! Entry: [`run`] with [`Options`], and [`refresh::refresh`] later; `main.rs` only parses arguments
+//! Entry: [`run`] with [`Options`], and [`refresh::serve`] later; `main.rs` only parses arguments
 //! ([`cli`]).
 //!
 //! - [`find`]: the search, and the wait for late disks ([`uevent`]). [`disk`]: which block devices

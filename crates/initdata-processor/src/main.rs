@@ -56,15 +56,8 @@ fn main() -> ExitCode {
             notifier.tell(&verdict.summary, verdict.code != 70);
             verdict.code
         }
-        Some(Command::Refresh { name, watch: true, common, patience }) => {
-            refresh::watch(&common.refresh(name, *patience), &mut journal)
-        }
-        Some(Command::Refresh { name, common, patience, .. }) => {
-            let verdict = refresh::refresh(&common.refresh(name, *patience), &mut journal);
-            if verdict.code == 0 {
-                let _ = writeln!(io::stdout(), "{}", verdict.summary);
-            }
-            verdict.code
+        Some(Command::Refresh { listen, common }) => {
+            refresh::serve(&common.refresh(listen), &mut journal)
         }
     })
 }

@@ -1,277 +1,198 @@
-//! Reading a configuration disk again in a running guest: rotated credentials.
+//! Reading the configuration disk again in a running guest, when the image puller asks: rotated
+//! credentials, roots and proxies.
 
+use std::convert::Infallible;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::chown;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use config_image::Image;
+use config_image::{Image, Magic};
 use process_sandbox::files::Grant;
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use crate::disk::{self, Disk};
 use crate::insecure::{self, Insecure};
 use crate::journal::Journal;
 use crate::origin::Origins;
-use crate::outcome::Verdict;
 use crate::paths::Paths;
-use crate::report::Report;
-use crate::settings::{Settings, Target};
-use crate::watch::{self as process, asks};
+use crate::settings::{Owner, Settings, Target};
 use crate::{Error, bug, sandbox, verify};
-use supervise::supervise;
 
-mod supervise;
-mod watch;
-
-/// The system calls that waiting for others takes.
-const WATCH_CALLS: &[libc::c_long] = &[libc::SYS_accept4, libc::SYS_flock];
+/// The system calls that serving takes, beyond those of the first run.
+const SERVE_CALLS: &[libc::c_long] = &[libc::SYS_accept4, libc::SYS_flock];
 
 /// How long a disk is read again that makes no sense: the host may be rewriting it just now.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long another run or refresh is waited for: longer than any takes with its usual limits.
-const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-
 /// How long the host is given between two reads.
 const PAUSE: Duration = Duration::from_millis(70);
+
+/// How long a run is waited for: longer than any takes with its usual limits.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The options of a refresh.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where the kernel's interfaces and the results are.
     pub paths: Paths,
-    /// What people call the file, such as `imagepuller`.
-    pub name: String,
+    /// Where to listen for questions.
+    pub socket: PathBuf,
     /// Whether loop devices are disks.
     pub include_loop: bool,
-    /// How long the disk may take to answer.
-    pub patience: Duration,
-    /// Whether rights are given up before the first disk is read; see [`crate::Options::sandbox`].
-    pub sandbox: bool,
 }
 
-/// What became of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refreshed {
-    /// The disk says what the file says.
-    Unchanged,
-    /// The file was replaced.
-    Replaced,
-    /// The disk holds an empty document now: the file was removed.
-    Removed,
-}
-
-impl Refreshed {
-    /// One word, for scripts.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Unchanged => "unchanged",
-            Self::Replaced => "replaced",
-            Self::Removed => "removed",
-        }
-    }
-}
-
-/// Reads the disk anew, not from the page cache, and replaces the file if it differs, in a process
-/// that is watched. The summary is [`Refreshed::word`], and empty after an error.
+/// Reads the disk anew for each connection, one after the other, and replaces the file if it
+/// differs; the answer is one word: `replaced`, `unchanged`, `removed` or `failed`. Ends with an
+/// error only, which is logged: its exit code.
 ///
-/// After an error, which is logged, the file is unchanged: credentials that still work are worth
-/// more than none, and a host that spoils the disk could as well have left it alone. A refusal of
-/// initdata stays.
-pub fn refresh(options: &Options, journal: &mut Journal<'_>) -> Verdict {
-    watched(options, journal).unwrap_or_else(|error| verdict(Err(error), journal))
-}
-
-fn watched(options: &Options, journal: &mut Journal<'_>) -> Result<Verdict, Error> {
-    let mut report = Report::start();
-    let (refresher, settings) = Refresher::open(options, journal)?;
-    report.phase("preparation");
-    let work = || {
-        let refreshed = bug::contain(|| {
-            refresher.enter_sandbox(&settings, journal)?;
-            let refreshed = refresher.locked(journal)?;
-            report.phase("disk");
-            report.finish(journal);
-            Ok(refreshed)
-        });
-        let refreshed = refreshed.unwrap_or_else(|place| Err(Error::Internal(place)));
-        verdict(refreshed, journal).to_bytes()
-    };
-    let answer = process::begin(work)?.finish(options.patience, journal)?;
-    Verdict::from_bytes(&answer)
-}
-
-fn verdict(refreshed: Result<Refreshed, Error>, journal: &mut Journal<'_>) -> Verdict {
-    match refreshed {
-        Ok(refreshed) => Verdict { code: 0, summary: refreshed.word().to_owned() },
-        Err(error) => {
-            journal.error(error.line());
-            Verdict { code: exit_code(&error), summary: String::new() }
-        }
-    }
-}
-
-/// 64 for an unknown name, 65 for a refusal, 69 without a disk that answers, 70 for a result that
-/// cannot be written, for a lock that does not become free and for a bug.
-fn exit_code(error: &Error) -> u8 {
+/// After `failed`, whose reason is logged, the file is unchanged: credentials that still work are
+/// worth more than none, and a host that spoils the disk could as well have left it alone. A read
+/// that never comes back holds this process and nobody else: it has no lock, and the puller has a
+/// limit of its own.
+pub fn serve(options: &Options, journal: &mut Journal<'_>) -> u8 {
+    let served = bug::contain(|| answer_all(options, journal));
+    let Err(error) = served.unwrap_or_else(|place| Err(Error::Internal(place)));
+    journal.error(error.line());
     match error {
-        Error::UnknownName { .. } => 64,
-        Error::NoDisk(_) | Error::DiskGone(..) | Error::Disk { .. } => 69,
-        Error::Write(..)
-        | Error::Watch(_)
-        | Error::Busy(_)
-        | Error::Worker(_)
-        | Error::Internal(_) => 70,
-        _ => 65,
+        Error::Settings(..) | Error::NotRun(_) | Error::RefreshRefused => 65,
+        Error::NoDisk(_) => 69,
+        _ => 70,
     }
 }
 
-/// Refreshes whenever the disk says something else, somebody asks, or five minutes are over; ends
-/// with an error only, which is logged: its exit code.
-///
-/// Where there is nothing to watch that is [`Error::NoDisk`] or [`Error::RefreshRefused`].
-pub fn watch(options: &Options, journal: &mut Journal<'_>) -> u8 {
-    let watched: Result<Result<u8, Error>, String> = bug::contain(|| {
-        let (refresher, settings) = Refresher::open(options, journal)?;
-        refresher.insecure.unlock();
-        let listener = watch::listen(&options.paths.run, &options.name, settings.owner)?;
-        supervise(&refresher, &settings, &listener, journal)
-    });
-    let watched = watched.unwrap_or_else(|place| Err(Error::Internal(place)));
-    watched.unwrap_or_else(|error| verdict(Err(error), journal).code)
+fn answer_all(options: &Options, journal: &mut Journal<'_>) -> Result<Infallible, Error> {
+    let paths = &options.paths;
+    let settings = Settings::load(&paths.settings)
+        .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
+    let refresher = Refresher {
+        options,
+        target: settings.files.first().ok_or(Error::NoDisk(Magic::IMAGEPULLER))?,
+        insecure: Insecure::open(&paths.run, settings.owner)?,
+        origins: Origins::make(&paths.run)?,
+    };
+    refresher.locked(journal, || refresher.origin())?;
+    let listener = bind(&options.socket, settings.owner)
+        .map_err(|source| Error::Write(options.socket.clone(), source))?;
+    let results = vec![
+        (refresher.insecure.directory(), Grant::Files),
+        (refresher.origins.directory(), Grant::Read),
+    ];
+    sandbox::enter(paths, &settings, results, None, SERVE_CALLS, journal)?;
+    loop {
+        let (mut client, _) = listener.accept().map_err(Error::Watch)?;
+        let word = refresher.refresh(journal).unwrap_or_else(|error| {
+            journal.error(error.line());
+            "failed"
+        });
+        // Whoever has gone away does not want to know.
+        let _ = client.write_all(word.as_bytes());
+    }
 }
 
-/// A file, and where it comes from.
-struct Refresher {
-    paths: Paths,
-    target: Target,
+/// Listens, in the place of an earlier process. Only `owner`, or root, may connect.
+fn bind(path: &Path, owner: Option<Owner>) -> io::Result<UnixListener> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let before = umask(Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(path);
+    umask(before);
+    if let Some(Owner { user, group }) = owner {
+        chown(path, Some(user), Some(group))?;
+    }
+    bound
+}
+
+/// The file, and where it comes from.
+struct Refresher<'a> {
+    options: &'a Options,
+    target: &'a Target,
     insecure: Insecure,
     origins: Origins,
-    include_loop: bool,
-    /// Whether [`Refresher::enter_sandbox`] does anything.
-    sandbox: bool,
-    /// How long a disk may take to answer.
-    patience: Duration,
 }
 
-impl Refresher {
-    /// With the lock, in a guest where initdata was accepted and the boot found a disk.
-    fn open(options: &Options, journal: &mut Journal<'_>) -> Result<(Self, Settings), Error> {
-        let paths = options.paths.clone();
-        let settings = Settings::load(&paths.settings)
-            .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
-        let target = settings
-            .target(&options.name)
-            .ok_or_else(|| Error::unknown_name(&options.name, &settings.names()))?
-            .clone();
-        let refresher = Self {
-            target,
-            insecure: Insecure::open(&paths.run, settings.owner)?,
-            origins: Origins::make(&paths.run)?,
-            include_loop: options.include_loop,
-            sandbox: options.sandbox,
-            patience: options.patience,
-            paths,
-        };
-        refresher.lock_accepted(journal)?;
-        refresher.origin()?;
-        Ok((refresher, settings))
-    }
-
-    /// Keeps runs out, one of which could refuse what is placed here a moment later.
-    fn lock_accepted(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
+impl Refresher<'_> {
+    /// Does `work` in a guest where initdata was accepted, and keeps runs out meanwhile, one of
+    /// which could refuse what is placed here a moment later.
+    fn locked<T>(
+        &self,
+        journal: &mut Journal<'_>,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.insecure.lock(LOCK_PATIENCE, journal)?;
-        if self.insecure.is_refused() {
-            return Err(Error::RefreshRefused);
-        }
-        Ok(())
-    }
-
-    fn enter_sandbox(&self, settings: &Settings, journal: &mut Journal<'_>) -> Result<(), Error> {
-        if !self.sandbox {
-            return Ok(());
-        }
-        let results = vec![
-            (self.insecure.directory(), Grant::Files),
-            (self.origins.directory(), Grant::Read),
-        ];
-        sandbox::enter(&self.paths, settings, results, None, WATCH_CALLS, journal)
-    }
-
-    /// Which disk the file comes from.
-    fn origin(&self) -> Result<String, Error> {
-        let note = self.origins.read(&self.target)?;
-        note.ok_or(Error::NoDisk(self.target.magic))
-    }
-
-    /// That disk.
-    fn disk(&self) -> Result<Disk, Error> {
-        let (magic, include_loop) = (self.target.magic, self.include_loop);
-        let disk = disk::again(&self.paths, &self.origin()?, magic, include_loop)?;
-        if disk.is_read_only() { Ok(disk) } else { Err(Error::Writable(disk.name)) }
-    }
-
-    /// One refresh, with runs kept out.
-    fn once(&self, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
-        let accepted = self.lock_accepted(journal);
-        let result = accepted.and_then(|()| self.locked(journal));
+        let result = match self.insecure.is_refused() {
+            true => Err(Error::RefreshRefused),
+            false => work(),
+        };
         self.insecure.unlock();
         result
     }
 
-    fn locked(&self, journal: &mut Journal<'_>) -> Result<Refreshed, Error> {
-        let (disk, target) = (self.disk()?, &self.target);
-        let image = read(&disk, target, journal)?;
-        let refreshed = replace(&self.insecure, target, &image.document)?;
-        let text = format!(
-            "{}: {}/{} {}, {} bytes",
-            disk.name,
-            insecure::DIRECTORY,
-            target.file.as_str(),
-            refreshed.word(),
-            image.document.len()
-        );
-        match refreshed {
-            Refreshed::Unchanged => journal.detail(text),
-            _ => journal.info(text),
-        }
-        Ok(refreshed)
+    /// Which disk the boot found.
+    fn origin(&self) -> Result<String, Error> {
+        self.origins.read(self.target)?.ok_or(Error::NoDisk(self.target.magic))
     }
-}
 
-fn replace(insecure: &Insecure, target: &Target, document: &[u8]) -> Result<Refreshed, Error> {
-    if insecure.holds(target, document) {
-        return Ok(Refreshed::Unchanged);
+    /// One refresh; the word for it.
+    fn refresh(&self, journal: &mut Journal<'_>) -> Result<&'static str, Error> {
+        let origin = self.origin()?;
+        let Options { paths, include_loop, .. } = self.options;
+        let disk = disk::again(paths, &origin, self.target.magic, *include_loop)?;
+        if !disk.is_read_only() {
+            return Err(Error::Writable(disk.name));
+        }
+        let Image { document, .. } = read(&disk, self.target.magic, journal)?;
+        let word = self.locked(journal, || match self.origin()? == origin {
+            true => self.replace(&document),
+            false => {
+                let reason = "another disk is in its place".to_owned();
+                Err(Error::DiskGone(disk.name.clone(), reason))
+            }
+        })?;
+        let file = self.target.file.as_str();
+        let (directory, bytes) = (insecure::DIRECTORY, document.len());
+        journal.info(format_args!("{}: {directory}/{file} {word}, {bytes} bytes", disk.name));
+        Ok(word)
     }
-    if document.is_empty() {
-        insecure.clear(target)?;
-        return Ok(Refreshed::Removed);
+
+    fn replace(&self, document: &[u8]) -> Result<&'static str, Error> {
+        if self.insecure.holds(self.target, document) {
+            return Ok("unchanged");
+        }
+        if document.is_empty() {
+            self.insecure.clear(self.target)?;
+            return Ok("removed");
+        }
+        self.insecure.store(self.target, document)?;
+        Ok("replaced")
     }
-    insecure.store(target, document)?;
-    Ok(Refreshed::Replaced)
 }
 
 /// The image on the disk, read until it makes sense.
-fn read(disk: &Disk, target: &Target, journal: &mut Journal<'_>) -> Result<Image, Error> {
+fn read(disk: &Disk, magic: Magic, journal: &mut Journal<'_>) -> Result<Image, Error> {
     let end = Instant::now() + PATIENCE;
-    let _asks = asks(&disk.name);
     let mut reads = 1;
     loop {
-        match verify::decode(&disk.name, disk, target.magic) {
+        match verify::decode(&disk.name, disk, magic) {
             Err(error) if Instant::now() < end => {
                 journal.detail(format_args!("read {reads}: {}", error.line()));
                 reads += 1;
                 sleep(PAUSE);
             }
-            Ok(image) => {
-                if reads > 1 {
-                    journal.info(format_args!(
-                        "{}: made sense at the {reads}. reading; the host was rewriting it",
-                        disk.name
-                    ));
-                }
+            Ok(image) if reads > 1 => {
+                journal.info(format_args!(
+                    "{}: made sense at the {reads}. reading; the host was rewriting it",
+                    disk.name
+                ));
                 return Ok(image);
             }
-            Err(error) => return Err(error),
+            decoded => return decoded,
         }
     }
 }

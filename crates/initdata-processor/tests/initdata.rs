@@ -13,8 +13,8 @@ use initdata_processor::journal::{Journal, Log};
 use initdata_processor::withdraw::Nodes;
 use initdata_processor::{Configuration, Error, Initdata, Strict};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, VERIFIED, configuration, gzip,
-    initdata, program, puller, raw,
+    CONFIGURATION, DOCUMENT, Machine, Platform, Refresher, UNVERIFIED, VERIFIED, configuration,
+    gzip, initdata, program, puller, raw,
 };
 
 /// What [`DOCUMENT`] becomes.
@@ -435,7 +435,6 @@ fn a_run_begins_with_all_nodes_in_their_places() {
     assert_eq!(names(""), [".initdata", "vdb", "vdc"]);
     assert_eq!(names(".initdata"), ["vda"]);
     assert_eq!(fs::read(machine.node("vdc")).unwrap(), [8; 512]);
-    let output = program(&machine, &["refresh", "imagepuller"]);
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{log}");
+    let refresher = Refresher::start(&machine);
+    assert_eq!(refresher.ask(), "unchanged", "{}", refresher.log());
 }

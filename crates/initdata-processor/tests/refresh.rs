@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, program};
+use machine::{
+    CONFIGURATION, DOCUMENT, Machine, Refresher, UNVERIFIED, configuration, initdata, program,
+};
 use rustix::fs::{FlockOperation, flock};
 
 /// A guest that ran once with [`CONFIGURATION`].
@@ -25,43 +27,58 @@ fn running() -> Machine {
     machine
 }
 
-/// What `refresh` says, does and leaves.
-fn refresh(machine: &Machine) -> (Option<i32>, String, String) {
-    let output = program(machine, &["refresh", "imagepuller"]);
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert!(!log.contains("c2VjcmV0"), "a secret in the log: {log}");
-    let word = String::from_utf8(output.stdout).unwrap();
-    (output.status.code(), word.trim_end().to_owned(), log)
-}
-
 fn inode(machine: &Machine) -> u64 {
     let file = machine.path().join("run/insecure-cfg/imagepuller.toml");
     file.metadata().unwrap().ino()
+}
+
+/// An image that makes no sense.
+fn torn() -> Vec<u8> {
+    let mut torn = configuration("[extra-env]\n");
+    torn[35] ^= 1;
+    torn
+}
+
+#[track_caller]
+fn eventually(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
 fn the_file_is_replaced_only_if_it_changed() {
     let machine = running();
     let before = inode(&machine);
-    let (code, word, _) = refresh(&machine);
-    assert_eq!((code, word.as_str()), (Some(0), "unchanged"));
+    let refresher = Refresher::start(&machine);
+    assert_eq!(refresher.socket().metadata().unwrap().mode() & 0o777, 0o600);
+    assert_eq!(refresher.ask(), "unchanged");
     assert_eq!(inode(&machine), before);
 
+    // Nothing happens before somebody asks.
     fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
-    let (code, word, log) = refresh(&machine);
-    assert_eq!((code, word.as_str()), (Some(0), "replaced"));
-    assert!(log.contains("insecure-cfg/imagepuller.toml replaced, 12 bytes"));
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(inode(&machine), before);
+    assert_eq!(refresher.ask(), "replaced");
+    let log = refresher.log();
+    assert!(log.contains("insecure-cfg/imagepuller.toml replaced, 12 bytes"), "{log}");
     assert_ne!(inode(&machine), before);
     let files = machine.insecure().unwrap();
     assert_eq!(files.len(), 1);
     assert_eq!(files["imagepuller.toml"], "[extra-env]\n");
 
     fs::write(machine.node("vdb"), configuration("")).unwrap();
-    assert_eq!(refresh(&machine).1, "removed");
+    assert_eq!(refresher.ask(), "removed");
     assert_eq!(machine.insecure().unwrap().len(), 0);
-    assert_eq!(refresh(&machine).1, "unchanged");
+    assert_eq!(refresher.ask(), "unchanged");
     fs::write(machine.node("vdb"), configuration(CONFIGURATION)).unwrap();
-    assert_eq!(refresh(&machine).1, "replaced");
+    assert_eq!(refresher.ask(), "replaced");
+
+    // Whoever starts it again has its socket.
+    let next = Refresher::start(&machine);
+    assert_eq!(next.ask(), "unchanged");
 }
 
 #[test]
@@ -71,7 +88,7 @@ fn a_disk_that_was_refused_at_boot_can_be_mended() {
     program(&machine, &[]);
     assert!(machine.insecure().unwrap().contains_key("imagepuller.error"));
     fs::write(machine.node("vdb"), configuration(CONFIGURATION)).unwrap();
-    assert_eq!(refresh(&machine).1, "replaced");
+    Refresher::start(&machine);
     let files = machine.insecure().unwrap();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.toml"]);
 }
@@ -79,39 +96,33 @@ fn a_disk_that_was_refused_at_boot_can_be_mended() {
 #[test]
 fn what_cannot_be_used_leaves_the_file_as_it_is() {
     let machine = running();
-    let good = configuration("[extra-env]\n");
-    let mut torn = good.clone();
-    torn[35] ^= 1;
-    fs::write(machine.node("vdb"), torn).unwrap();
-    let (code, word, log) = refresh(&machine);
-    assert_eq!((code, word.as_str()), (Some(65), ""), "{log}");
-    assert!(log.contains("inflate the gzip stream"), "{log}");
-
-    let machine = machine.plug("vdb", &[0; 512]);
-    let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(69));
-    assert!(log.contains("vdb, which the boot found, cannot be used any more: offset 0"));
-
+    let refresher = Refresher::start(&machine);
+    let fails = |words: &str| {
+        assert_eq!(refresher.ask(), "failed");
+        let log = refresher.log();
+        assert!(log.contains(words), "{log}");
+        let files = machine.insecure().unwrap();
+        assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+    };
+    fs::write(machine.node("vdb"), torn()).unwrap();
+    fails("inflate the gzip stream");
+    fs::write(machine.node("vdb"), [0; 512]).unwrap();
+    fails("vdb, which the boot found, cannot be used any more: offset 0");
     // Plugged in where the other one was, with the number that it had.
-    let machine = machine.plug("vdb", &good).attribute("vdb", "diskseq", "9");
-    let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(69));
-    assert!(log.contains("another disk is in its place"), "{log}");
-    let files = machine.insecure().unwrap();
-    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+    fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+    let sequence = machine.options.paths.block.join("vdb/diskseq");
+    fs::write(&sequence, "9").unwrap();
+    fails("another disk is in its place");
+    // None of that ended it.
+    fs::remove_file(sequence).unwrap();
+    assert_eq!(refresher.ask(), "replaced");
 }
 
 /// A refresh once believed every disk with the magic, also a volume that a container had written,
 /// and one such volume beside the configuration disk ended all refreshes.
 #[test]
 fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
-    let other = configuration("[extra-env]\n");
-    for (story, at_boot, then, expected) in [
-        ("a second disk is ignored", Some("1"), "1", (Some(0), "unchanged", "")),
-        ("no disk at boot", None, "1", (Some(69), "", "at boot there was no read-only disk")),
-        ("writable at boot", Some("0"), "1", (Some(69), "", "at boot there was no read-only disk")),
-        ("writable later", Some("1"), "0", (Some(65), "", "vdb is writable now")),
-    ] {
+    for (at_boot, code) in [(None, Some(69)), (Some("0"), Some(69)), (Some("1"), None)] {
         let mut machine = Machine::new().cmdline(UNVERIFIED);
         if let Some(read_only) = at_boot {
             machine = machine
@@ -119,21 +130,35 @@ fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
                 .attribute("vdb", "ro", read_only);
         }
         let booted = program(&machine, &["--strict-exit"]);
-        assert!(booted.status.success(), "{story}");
+        assert!(booted.status.success(), "{at_boot:?}");
         let before = machine.insecure().unwrap();
         assert_eq!(before.contains_key("imagepuller.toml"), at_boot.is_some());
         let log = String::from_utf8(booted.stderr).unwrap();
         let is_warned = log.contains("vdb: writable: what it says now is the host's");
-        assert_eq!(is_warned, at_boot == Some("0"), "{story}: {log}");
+        assert_eq!(is_warned, at_boot == Some("0"), "{log}");
 
-        let machine = machine.disk("vdc", &other);
-        if at_boot.is_some() {
-            fs::write(machine.options.paths.block.join("vdb/ro"), then).unwrap();
+        let early = code.is_none().then(|| Refresher::start(&machine));
+        let machine = machine.disk("vdc", &configuration("[extra-env]\n"));
+        let mut refresher = early.unwrap_or_else(|| Refresher::start(&machine));
+        assert_eq!(refresher.ended(), code, "{at_boot:?}: {}", refresher.log());
+        if code.is_some() {
+            let log = refresher.log();
+            assert!(log.contains("at boot there was no read-only disk"), "{log}");
+            assert_eq!(machine.insecure().unwrap(), before);
+            continue;
         }
-        let (code, word, log) = refresh(&machine);
-        assert_eq!((code, word.as_str()), (expected.0, expected.1), "{story}: {log}");
-        assert!(log.contains(expected.2), "{story}: {log}");
-        assert_eq!(machine.insecure().unwrap(), before, "{story}");
+        // The second disk came later; the first still is the one.
+        assert_eq!(refresher.ask(), "unchanged");
+        assert_eq!(machine.insecure().unwrap(), before);
+        fs::write(machine.node("vdb"), configuration("[registries]\n")).unwrap();
+        assert_eq!(refresher.ask(), "replaced");
+        assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
+
+        fs::write(machine.options.paths.block.join("vdb/ro"), "0").unwrap();
+        fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+        assert_eq!(refresher.ask(), "failed");
+        assert!(refresher.log().contains("vdb is writable now"), "{}", refresher.log());
+        assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
     }
 }
 
@@ -141,17 +166,36 @@ fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
 fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
     let machine =
         Machine::new().disk("vda", &initdata(DOCUMENT)).disk("vdb", &configuration(CONFIGURATION));
-    let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(65));
-    assert!(log.contains("has not run in this guest"), "{log}");
+    let ends = |words: &str| {
+        let mut refresher = Refresher::start(&machine);
+        assert_eq!(refresher.ended(), Some(65));
+        let log = refresher.log();
+        assert!(log.contains(words), "{log}");
+    };
+    ends("has not run in this guest");
     assert!(program(&machine, &[]).status.success(), "refused, and told");
     let before = machine.insecure().unwrap();
-    let (code, _, log) = refresh(&machine);
-    assert_eq!(code, Some(65));
-    assert!(log.contains("initdata was refused, so no configuration is accepted"));
+    ends("initdata was refused, so no configuration is accepted");
     assert_eq!(machine.insecure().unwrap(), before);
     assert!(before.contains_key("imagepuller.error"));
     machine.deny_policy();
+}
+
+/// What comes of a disk that is read when `run` is begun, and makes sense after it: the word, and
+/// the names of the files.
+fn meanwhile(machine: &Machine, run: impl FnOnce()) -> (String, Vec<String>) {
+    let refresher = Refresher::start(machine);
+    fs::write(machine.node("vdb"), torn()).unwrap();
+    let word = thread::scope(|scope| {
+        let asked = scope.spawn(|| refresher.ask());
+        eventually(|| refresher.log().contains("read 1: "));
+        // The read has no lock that would hold it.
+        run();
+        fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+        asked.join().unwrap()
+    });
+    assert!(refresher.log().contains("made sense at"), "{}", refresher.log());
+    (word, machine.insecure().unwrap().into_keys().collect())
 }
 
 /// A refresh once asked only at its start whether initdata was refused, and then handed out what a
@@ -159,30 +203,46 @@ fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
 #[test]
 fn a_run_that_refuses_meanwhile_has_the_last_word() {
     let machine = running();
-    let mut torn = configuration("[extra-env]\n");
-    torn[35] ^= 1;
-    fs::write(machine.node("vdb"), torn).unwrap();
-    thread::scope(|scope| {
-        let refreshed = scope.spawn(|| refresh(&machine));
-        // It reads again and again for two seconds, under a lock.
-        let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
-        let start = Instant::now();
-        while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            flock(&directory, FlockOperation::Unlock).unwrap();
-            assert!(start.elapsed() < Duration::from_secs(60), "nobody refreshes");
-            thread::sleep(Duration::from_millis(1));
-        }
-        drop(directory);
+    let (word, files) = meanwhile(&machine, || {
         fs::write(&machine.options.paths.cmdline, "quiet\n").unwrap();
-        let ran = scope.spawn(|| program(&machine, &["--strict-exit"]));
-        thread::sleep(Duration::from_millis(100));
-        fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
-        assert_eq!(refreshed.join().unwrap().0, Some(0), "it came first");
-        assert_eq!(ran.join().unwrap().status.code(), Some(65));
+        assert_eq!(program(&machine, &["--strict-exit"]).status.code(), Some(65));
     });
-    let files = machine.insecure().unwrap();
-    assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);
+    assert_eq!((word.as_str(), files), ("failed", vec!["imagepuller.error".to_owned()]));
     assert!(machine.is_marked_refused());
+}
+
+#[test]
+fn a_run_that_finds_another_disk_meanwhile_has_the_last_word() {
+    let mut machine = running();
+    machine = machine.disk("vdc", &configuration("[registries]\n"));
+    machine.unplug("vdc");
+    let (word, _) = meanwhile(&machine, || {
+        let block = &machine.options.paths.block;
+        fs::rename(block.join("vdb"), machine.path().join("unplugged")).unwrap();
+        let disk = "../devices/pci0000:00/0000:00:05.0/virtio1/block/vdc";
+        std::os::unix::fs::symlink(disk, block.join("vdc")).unwrap();
+        assert!(program(&machine, &["--strict-exit"]).status.success());
+    });
+    assert_eq!(word, "failed");
+    assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
+}
+
+#[test]
+fn nothing_is_placed_while_a_run_is_at_work() {
+    let machine = running();
+    let refresher = Refresher::start(&machine);
+    assert_eq!(refresher.ask(), "unchanged");
+    let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
+    flock(&directory, FlockOperation::LockExclusive).unwrap();
+    fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+    let before = inode(&machine);
+    thread::scope(|scope| {
+        let asked = scope.spawn(|| refresher.ask());
+        eventually(|| refresher.log().contains("waiting for another run"));
+        assert_eq!(inode(&machine), before);
+        drop(directory);
+        assert_eq!(asked.join().unwrap(), "replaced");
+    });
 }
 
 /// A run once prepared its directories before it took the lock, and so took from another run what
@@ -237,65 +297,24 @@ fn a_lock_that_does_not_become_free_ends_a_run_with_a_reason() {
     assert!(policy.contains("wait for another run or refresh"), "{policy}");
 }
 
+/// Whoever hangs up, or says what nobody wants to know, or never reads its answer, is no more than
+/// one question.
 #[test]
-fn an_unknown_name_is_a_usage_error_that_names_the_known_ones() {
-    let output = program(&running(), &["refresh", "initdata"]);
-    assert_eq!(output.status.code(), Some(64));
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert!(log.contains("the known ones are imagepuller"), "{log}");
-}
-
-/// A guest once learnt of new credentials only when a timer fired, minutes later.
-#[test]
-fn a_watcher_notices_a_new_document_by_itself_and_when_it_is_asked() {
+fn a_client_disturbs_no_other() {
     let machine = running();
-    let mut watcher = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args(["refresh", "imagepuller", "--watch", "--root"])
-        .arg(machine.path())
-        .spawn()
-        .unwrap();
-    let socket = machine.path().join("run/initdata-processor/imagepuller.socket");
-    let ask = || {
-        let mut word = String::new();
-        let mut stream = UnixStream::connect(&socket)?;
-        stream.read_to_string(&mut word).map(|_| word)
-    };
-    let file = || fs::read_to_string(machine.path().join("run/insecure-cfg/imagepuller.toml"));
-    eventually(|| ask().is_ok());
-    assert_eq!(socket.metadata().unwrap().mode() & 0o777, 0o600);
-    assert_eq!(ask().unwrap(), "unchanged");
-
-    let long = |end: &str| format!("# {}{end}\n", "x".repeat(2000));
-    for end in ["a", "b"] {
-        fs::write(machine.node("vdb"), configuration(&long(end))).unwrap();
-        assert_eq!(ask().unwrap(), "replaced");
-        assert_eq!(file().unwrap(), long(end));
+    let refresher = Refresher::start(&machine);
+    let connect = || UnixStream::connect(refresher.socket()).unwrap();
+    let mut quiet = connect();
+    for _ in 0..20 {
+        drop(connect());
     }
-    // Nobody asks, and only the last sector holds another letter.
-    fs::write(machine.node("vdb"), configuration(&long("c"))).unwrap();
-    eventually(|| file().unwrap() == long("c"));
-
-    fs::write(machine.node("vdb"), [0; 512]).unwrap();
-    assert_eq!(ask().unwrap(), "failed");
-    assert_eq!(file().unwrap(), long("c"));
-    fs::write(machine.node("vdb"), configuration("")).unwrap();
-    eventually(|| file().is_err());
-    watcher.kill().unwrap();
-    watcher.wait().unwrap();
-
-    machine.unplug("vdb");
-    assert!(program(&machine, &["--strict-exit"]).status.success());
-    let output = program(&machine, &["refresh", "imagepuller", "--watch"]);
-    assert_eq!(output.status.code(), Some(69), "there is nothing to watch");
-}
-
-#[track_caller]
-fn eventually(is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(120));
-        thread::sleep(Duration::from_millis(20));
-    }
+    std::io::Write::write_all(&mut connect(), b"hello").unwrap();
+    fs::write(machine.node("vdb"), configuration("[extra-env]\n")).unwrap();
+    assert!(["replaced", "unchanged"].contains(&refresher.ask().as_str()));
+    assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[extra-env]\n");
+    let mut word = String::new();
+    quiet.read_to_string(&mut word).unwrap();
+    assert!(!word.is_empty());
 }
 
 /// The host writes while the guest reads: every outcome is one of the two documents, whole.
@@ -323,15 +342,21 @@ fn torn_reads_are_read_again_and_never_believed() {
                 }
             }
         });
-        let mut read_again = 0;
-        for _ in 0..40 {
-            let (code, word, log) = refresh(&machine);
-            assert_eq!(code, Some(0), "{word}: {log}");
-            let file = &machine.insecure().unwrap()["imagepuller.toml"];
-            assert!(documents.contains(file), "a mix of two documents");
-            read_again += u32::from(log.contains("the host was rewriting it"));
-        }
-        assert!(read_again > 0, "no read met a half-written disk");
+        let refresher = Refresher::start(&machine);
+        let found: Vec<_> = (0..200)
+            .map(|_| {
+                thread::sleep(Duration::from_millis(5));
+                let word = refresher.ask();
+                (word, machine.insecure().unwrap().remove("imagepuller.toml"))
+            })
+            .collect();
+        // First, or a failure would wait for the writer.
         stop.store(true, Ordering::Relaxed);
+        for (word, file) in found {
+            assert!(["replaced", "unchanged"].contains(&word.as_str()), "{}", refresher.log());
+            assert!(documents.contains(&file.unwrap()), "a mix of two documents");
+        }
+        let log = refresher.log();
+        assert!(log.contains("the host was rewriting it"), "no read met a half-written disk");
     });
 }

@@ -11,8 +11,8 @@ use config_image::MAX_DOCUMENT_BYTES;
 use initdata_processor::measured::Layout;
 use initdata_processor::{Configuration, Error};
 use machine::{
-    CONFIGURATION, DOCUMENT, Machine, Platform, UNVERIFIED, configuration, initdata, program,
-    puller,
+    CONFIGURATION, DOCUMENT, Machine, Platform, Refresher, UNVERIFIED, configuration, initdata,
+    program, puller,
 };
 
 fn with_settings(text: &str) -> Machine {
@@ -105,19 +105,21 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
             })
             .collect()
     };
+    let expected = BTreeMap::from([
+        ("imagepuller.toml".to_owned(), (1234, 4321, 0o600)),
+        ("insecure-cfg".to_owned(), (1234, 4321, 0o700)),
+    ]);
     // In the sandbox, which leaves it the right to give files away; and a refresh writes as that
     // owner's too.
-    for command in [["--strict-exit"].as_slice(), &["refresh", "imagepuller"]] {
-        let output = program(&machine, command);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{text}");
-        let expected = [
-            ("imagepuller.toml".to_owned(), (1234, 4321, 0o600)),
-            ("insecure-cfg".to_owned(), (1234, 4321, 0o700)),
-        ];
-        assert_eq!(owners(), expected.into());
-        fs::write(machine.node("vda"), configuration("[registries]\n")).unwrap();
-    }
+    let output = program(&machine, &["--strict-exit"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(owners(), expected);
+    let refresher = Refresher::start(&machine);
+    fs::write(machine.node("vda"), configuration("[registries]\n")).unwrap();
+    assert_eq!(refresher.ask(), "replaced", "{}", refresher.log());
+    assert_eq!(owners(), expected);
+    let socket = refresher.socket().metadata().unwrap();
+    assert_eq!((socket.uid(), socket.gid(), socket.mode() & 0o777), (1234, 4321, 0o600));
     assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
 }
 

@@ -15,7 +15,7 @@ use crate::seen::{MAX_TEXT_CHARS, Seen};
 /// Where the agent wants the image; the name is that of a container.
 const BUNDLE: &str = "/run/kata-containers/smoke";
 
-/// The puller's own socket and that of the watcher of its disk.
+/// The puller's own socket and that of the refresh of its disk.
 const OTHERS: [&str; 2] =
     ["/run/guest-services/imagepull.socket", "/run/initdata-processor/imagepuller.socket"];
 

@@ -144,8 +144,7 @@ impl Check<'_> {
                 agent comes up without a policy",
             );
         }
-        let mut refresh =
-            units.iter().filter(|(name, _)| name.starts_with("initdata-processor-refresh@"));
+        let refresh = units.get("initdata-processor-refresh.service");
         let needs = [
             (
                 self.settings.accepted_disk == AcceptedDisk::Copy
@@ -156,9 +155,9 @@ impl Check<'_> {
                 self.settings.owner.is_some()
                     && !(processor.says("CapabilityBoundingSet", "CAP_CHOWN")
                         && refresh
-                            .all(|(_, unit)| unit.says("CapabilityBoundingSet", "CAP_CHOWN"))),
+                            .is_none_or(|unit| unit.says("CapabilityBoundingSet", "CAP_CHOWN"))),
                 "an owner needs deploy/guest/optional/owner.conf, for \
-                initdata-processor-refresh@.service too",
+                initdata-processor-refresh.service too",
             ),
             (
                 self.settings.accepted_disk != AcceptedDisk::Remove

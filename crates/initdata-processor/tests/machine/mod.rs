@@ -8,11 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::{Child, Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use config_image::{Magic, encode};
 use flate2::Compression;
@@ -158,6 +160,70 @@ pub fn program(machine: &Machine, arguments: &[&str]) -> Output {
         .arg(machine.path())
         .output()
         .unwrap()
+}
+
+/// The program, reading a disk again for those who ask. Ends when dropped.
+pub struct Refresher {
+    process: Child,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Refresher {
+    /// Starts it in `machine`, and waits until it has answered once or has ended.
+    pub fn start(machine: &Machine) -> Self {
+        let socket = machine.path().join("refresh.socket");
+        let log = machine.path().join("refresh.log");
+        let process = Command::new(PROGRAM.unwrap())
+            .args(["refresh", "--verbose", "--listen"])
+            .arg(format!("unix:{}", socket.display()))
+            .arg("--root")
+            .arg(machine.path())
+            .stderr(fs::File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        let mut refresher = Self { process, socket, log };
+        let start = Instant::now();
+        // A socket without a process is an earlier one's.
+        while refresher.asked().is_err() && refresher.ended().is_none() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{}", refresher.log());
+            sleep(Duration::from_millis(5));
+        }
+        refresher
+    }
+
+    /// Asks, and gives the word that comes.
+    pub fn ask(&self) -> String {
+        self.asked().unwrap()
+    }
+
+    fn asked(&self) -> io::Result<String> {
+        let mut word = String::new();
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.read_to_string(&mut word).map(|_| word)
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// With which exit code it has ended.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.process.try_wait().unwrap().and_then(|status| status.code())
+    }
+
+    pub fn log(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap();
+        assert!(!log.contains("c2VjcmV0"), "a secret in the log: {log}");
+        log
+    }
+}
+
+impl Drop for Refresher {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 /// Says why a test does not run, which is a failure where every test has to.

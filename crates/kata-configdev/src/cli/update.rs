@@ -22,8 +22,8 @@ use crate::{SandboxError, exit};
 /// more is refused; attach --capacity and the settings reserve room. A document that is not valid
 /// changes nothing.
 ///
-/// The guest is not told. It notices within seconds where it watches the disk (initdata-processor
-/// refresh --watch).
+/// The guest is not told. It reads the disk again when a pull fails for what a configuration
+/// decides (initdata-processor refresh --listen).
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
