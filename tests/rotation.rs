@@ -1,5 +1,6 @@
-//! Rotated credentials reach a running guest: a token ends, the host rewrites the disk, the guest
-//! notices. Before it has a new token, the host says why it has none.
+//! Rotated roots and credentials reach a running guest: a registry has another CA, or a token ends,
+//! the host rewrites the disk, and the next pull that fails for it reads the disk again. Before the
+//! host has a new token, it says why it has none.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -7,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail, ensure};
 use end_to_end::{SERVED_PULLS, assert_tells, site};
+use test_http::pki::Authority;
 use vm_harness::site::REGISTRY_NAME;
 use vm_harness::{Guest, Program, Scenario, Scratch, Site, TokenSigner, despite_crash, has_mark};
 
@@ -19,6 +21,10 @@ const REALM: &str = "https://127.0.0.1:9/token";
 
 /// After [`SERVED_PULLS`].
 const JOB: &str = r#"
+untrusted() { ! pull && grep -q 'is not trusted' /tmp/error; }
+until untrusted || [ $number -ge 300 ]; do usleep 200000; done
+mark untrusted "$(cat /tmp/error)"
+while untrusted && [ $number -lt 300 ]; do usleep 200000; done
 pull
 mark first "exit $?"
 until ! pull || [ $number -ge 300 ]; do usleep 500000; done
@@ -52,19 +58,20 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
     let registry = site.registry.with_tokens(&scratch, &site.authority, &names, &signer, REALM)?;
     let port = registry.port();
     let token = |lifetime| signer.sign("team/app", SystemTime::now() + lifetime);
-    let document = |token: &str| {
+    let document = |token: &str, authority: &Authority| {
         format!(
             "[registries.\"{REGISTRY_NAME}:{port}\"]\nregistrytoken = \"{token}\"\nca-certs = \
             '''\n{}'''\n",
-            site.authority.certificate()
+            authority.certificate()
         )
     };
+    let former = Authority::new("former authority")?;
     let tokens = [token(lifetime)?, token(lifetime + Duration::from_secs(1200))?];
     let run_root = scratch.path().join("run");
     std::fs::create_dir(&run_root)?;
     let scenario = Scenario {
         image: format!("{REGISTRY_NAME}:{port}/team/app@{}", site.layout.manifest),
-        document: Some(document(&tokens[0])),
+        document: Some(document(&tokens[0], &former)),
         settings: format!("transport = \"file\"\nrun-root = \"{}\"\n", run_root.display()),
         job: Some(format!("{SERVED_PULLS}{JOB}")),
         ..site.scenario()
@@ -88,15 +95,22 @@ fn rotated(site: &Site, lifetime: Duration) -> Result<bool> {
     let report = Guest::boot(&scenario)?.finish(|console| {
         let mut updates = updates.borrow_mut();
         match updates.len() {
-            0 if has_mark(console, "expired") => {
+            0 if has_mark(console, "untrusted") => {
+                updates.push(update(document(&tokens[0], &site.authority)));
+            }
+            1 if has_mark(console, "expired") => {
                 updates.push(update("node-error = 'no token yet'".to_owned()));
             }
-            1 if has_mark(console, "stopped") => updates.push(update(document(&tokens[1]))),
+            2 if has_mark(console, "stopped") => {
+                updates.push(update(document(&tokens[1], &site.authority)));
+            }
             _ => (),
         }
     })?;
     let updates: Vec<()> = updates.into_inner().into_iter().collect::<Result<_>>()?;
-    ensure!(updates.len() == 2, "the token never ended");
+    let untrusted = report.value("untrusted").unwrap_or_default();
+    assert_tells(untrusted, &[REGISTRY_NAME, "is not trusted"]);
+    ensure!(updates.len() == 3, "the token never ended");
     let expired = report.value("expired").unwrap_or_default();
     assert_tells(expired, &["401", REGISTRY_NAME]);
     if report.value("first") != Some("exit 0") {

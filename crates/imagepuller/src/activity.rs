@@ -145,6 +145,11 @@ impl Activity {
         }
     }
 
+    /// Whether a host has sent any of a layer.
+    pub fn has_received(&self) -> bool {
+        self.shown().sources.values().any(|bytes| *bytes > 0)
+    }
+
     /// As it is now.
     pub fn shown(&self) -> Shown {
         let state = self.state();

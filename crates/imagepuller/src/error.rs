@@ -248,17 +248,14 @@ impl Error {
         }
     }
 
-    /// Whether another document of the host could help.
-    pub fn is_about_documents(&self) -> bool {
-        use registry_client::Error as Registry;
+    /// Whether a configuration decides it, so that another one of the host may help: what
+    /// [`registry_client::Error::is_about_config`] says, and keys.
+    pub fn is_about_config(&self) -> bool {
         match self {
-            Self::Sources(errors) => errors.iter().any(|(_, error)| error.is_about_documents()),
-            Self::Registry(
-                Registry::ConfigurationRefused { .. }
-                | Registry::ConfigurationInvalid { .. }
-                | Registry::Route(pull_route::Error::NodeError(_)),
-            ) => true,
-            _ => self.kind() == Kind::Denied,
+            Self::Registry(error) | Self::Signatures(error) => error.is_about_config(),
+            Self::Sources(errors) => errors.iter().any(|(_, error)| error.is_about_config()),
+            Self::Locked { .. } | Self::Withheld { .. } => true,
+            _ => false,
         }
     }
 

@@ -1,5 +1,4 @@
-//! What came to the node a moment ago: the configuration disk, read again because a pull was
-//! refused.
+//! What came to the node a moment ago: the configuration disk, read again because a pull failed.
 
 use std::fs;
 use std::io;
@@ -18,7 +17,7 @@ use crate::error::Error;
 /// writing to it.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Asks `initdata-processor refresh --watch` to read the configuration disk.
+/// Asks `initdata-processor refresh --listen` to read the configuration disk.
 #[derive(Debug)]
 pub struct Refresher<'a> {
     socket: &'a Path,

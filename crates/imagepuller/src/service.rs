@@ -149,7 +149,12 @@ impl Service {
             let call = call.clone();
             let work = async move {
                 let last = call.last.clone();
-                last.of_owned(call.activity.watch(work)).await
+                tokio::select! {
+                    fetched = last.of_owned(call.activity.watch(work)) => fetched,
+                    () = call.anew.notified() => {
+                        Err(Error::Internal("the pull began anew".to_owned()))
+                    }
+                }
             };
             self.background.attend(work).await
         };
@@ -205,15 +210,30 @@ impl Service {
             return Ok(pull().await?.to_string());
         };
         let refresher = Refresher::new(socket, &self.settings.documents).await?;
-        let mut pulled = pull().await;
-        if let Err(error) = &pulled
-            && error.is_about_documents()
+        let mut first = Box::pin(pull());
+        // What may pass is asked for again until the caller's time is over: that is too late.
+        let ended = tokio::select! {
+            ended = &mut first => Some(ended),
+            () = call.waits_for_config() => None,
+        };
+        let error = match &ended {
+            Some(Ok(_)) => None,
+            Some(Err(error)) => error.is_about_config().then(|| chain(error)),
+            None => call.last.text(),
+        };
+        if let Some(error) = error
+            && !call.activity.has_received()
             && refresher.has_another_document().await?
         {
-            let error = chain(error);
             tracing::info!(error, "once more, with what the node has by now");
-            pulled = pull().await;
+            call.anew.notify_waiters();
+            drop(first);
+            return Ok(pull().await?.to_string());
         }
+        let pulled = match ended {
+            Some(ended) => ended,
+            None => first.await,
+        };
         Ok(pulled?.to_string())
     }
 }
@@ -231,6 +251,7 @@ impl ImagePullService for Service {
             activity: self.activities.begin(&request.image_url, last.clone()),
             time,
             last,
+            anew: Arc::default(),
             _running: Arc::new(self.running().await),
         };
         let attention = Attention(Some(call.activity.clone()));

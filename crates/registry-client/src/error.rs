@@ -163,6 +163,8 @@ pub enum Error {
         what: String,
         /// What that commonly means.
         meaning: &'static str,
+        /// Whether there are no credentials for the source.
+        is_anonymous: bool,
     },
     /// The server answered in a way that ends the pull.
     #[error("{host} {rule}")]
@@ -283,6 +285,44 @@ impl Error {
         }
     }
 
+    /// Whether a configuration decides it, so that another one of the host may help: the
+    /// configuration itself, credentials, roots, a proxy, a mirror, a host that cannot be reached,
+    /// and what a source has for nobody without credentials, or not so often.
+    pub fn is_about_config(&self) -> bool {
+        match self {
+            Self::ConfigurationInvalid { .. }
+            | Self::ConfigurationRefused { .. }
+            | Self::Client { .. }
+            | Self::Unreachable { .. }
+            | Self::Certificate { .. }
+            | Self::CredentialsInClear { .. }
+            | Self::CredentialsRefused { .. }
+            | Self::AccountsRefused(_)
+            | Self::CredentialsMissing { .. }
+            | Self::Challenge { .. } => true,
+            Self::Route(error) => !matches!(error, pull_route::Error::Internal(_)),
+            Self::Refused { status, is_anonymous, .. } => match *status {
+                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+                StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS => *is_anonymous,
+                _ => false,
+            },
+            Self::Later { error, .. }
+            | Self::Late(error)
+            | Self::ForNow(error)
+            | Self::Plain { error, .. } => error.is_about_config(),
+            Self::Attempts(attempts) => {
+                attempts.iter().any(|attempt| attempt.error.is_about_config())
+            }
+            Self::ConfigurationUnreadable { .. }
+            | Self::HubConfiguration { .. }
+            | Self::Transfer { .. }
+            | Self::Answer { .. }
+            | Self::Length { .. }
+            | Self::TooLarge { .. }
+            | Self::Internal(_) => false,
+        }
+    }
+
     /// Whether there is no such content at the source, or it says so to who asks.
     pub fn is_missing(&self) -> bool {
         self.status() == Some(StatusCode::NOT_FOUND)
@@ -393,4 +433,61 @@ fn one_line(problems: &impl ToString, command: &str) -> String {
         text.push_str(&format!("; and {more} more, which `kata-configdev {command}` lists"));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_decides_who_asks_whom_and_whom_to_trust() {
+        let host = || "registry.corp".to_owned();
+        let reason = || "why".to_owned();
+        let roots = || Box::new(Reason::NeverPlainHttp);
+        let refused = |status: u16, is_anonymous| Error::Refused {
+            host: host(),
+            status: status.try_into().unwrap(),
+            what: "the manifest".to_owned(),
+            meaning: "",
+            is_anonymous,
+        };
+        let unreachable = || Error::unreachable("registry.corp", reason());
+        let attempts = |errors: Vec<Error>| {
+            let attempt = |error| Attempt { error, count: 1 };
+            Error::Attempts(errors.into_iter().map(attempt).collect())
+        };
+        for (error, expected) in [
+            (Error::ConfigurationRefused { reason: reason() }, true),
+            // Credentials.
+            (Error::CredentialsInClear { host: host(), authority: host() }, true),
+            (Error::CredentialsRefused { host: host(), authority: host(), place: "" }, true),
+            (Error::AccountsRefused(Vec::new()), true),
+            (Error::CredentialsMissing { host: host(), reason: roots() }, true),
+            (Error::Challenge { host: host(), rule: reason() }, true),
+            (refused(401, false), true),
+            (refused(403, false), true),
+            (refused(404, true), true),
+            (refused(404, false), false),
+            (refused(429, true), true),
+            (refused(429, false), false),
+            (Error::Later { error: Box::new(refused(429, true)), after_secs: 9 }, true),
+            // Roots, proxies, mirrors, and hosts that do not answer.
+            (Error::Certificate { host: host(), reason: reason(), roots: roots() }, true),
+            (Error::Route(pull_route::Error::Forbidden { host: host(), reason: roots() }), true),
+            (Error::Client { host: host(), reason: reason() }, true),
+            (Error::Unreachable { host: host(), via: host(), reason: reason() }, true),
+            (Error::ForNow(Box::new(attempts(vec![unreachable(), refused(500, true)]))), true),
+            (attempts(vec![refused(500, true), refused(502, true)]), false),
+            // A registry that is as it is, and this program.
+            (refused(400, true), false),
+            (refused(503, true), false),
+            (Error::transfer("registry.corp", reason()), false),
+            (Error::Answer { host: host(), rule: reason() }, false),
+            (Error::TooLarge { host: host(), what: "", limit_bytes: 1 }, false),
+            (Error::Route(pull_route::Error::Internal(reason())), false),
+            (Error::Internal(reason()), false),
+        ] {
+            assert_eq!(error.is_about_config(), expected, "{error}");
+        }
+    }
 }

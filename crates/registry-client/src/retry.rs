@@ -26,9 +26,16 @@ pub struct LastFailure(Arc<Mutex<Last>>);
 
 #[derive(Debug, Default)]
 struct Last {
-    failure: Option<String>,
+    failure: Option<Noted>,
     /// Other work that this one waits for.
     followed: Vec<LastFailure>,
+}
+
+/// A failure after which is asked again.
+#[derive(Clone, Debug)]
+struct Noted {
+    text: String,
+    is_about_config: bool,
 }
 
 impl LastFailure {
@@ -59,6 +66,15 @@ impl LastFailure {
 
     /// The failure that nothing came after, if there was one, of the work or of what it waits for.
     pub fn text(&self) -> Option<String> {
+        self.find().map(|noted| noted.text)
+    }
+
+    /// Whether there is one that a configuration decides: [`Error::is_about_config`].
+    pub fn is_about_config(&self) -> bool {
+        self.find().is_some_and(|noted| noted.is_about_config)
+    }
+
+    fn find(&self) -> Option<Noted> {
         let (own, followed) = {
             let last = self.lock();
             (last.failure.clone(), last.followed.clone())
@@ -74,7 +90,11 @@ impl LastFailure {
 
     /// Takes note of a failure of the work that is being done, or that something came.
     pub(crate) fn note(failure: Option<&Error>) {
-        let note = |last: &Self| last.lock().failure = failure.map(ToString::to_string);
+        let noted = |error: &Error| Noted {
+            text: error.to_string(),
+            is_about_config: error.is_about_config(),
+        };
+        let note = |last: &Self| last.lock().failure = failure.map(noted);
         // Nobody may want to know.
         let _ = LAST.try_with(note);
     }

@@ -316,7 +316,8 @@ impl Session {
             true => "/v2/".to_owned(),
             false => format!("{} {}{separator}{}", wanted.kind, self.repository, wanted.name),
         };
-        let error = Error::Refused { host, status, what, meaning };
+        let is_anonymous = self.source.accounts.is_empty();
+        let error = Error::Refused { host, status, what, meaning, is_anonymous };
         let is_rest = wanted.part.is_some_and(|part| part.from > 0);
         if status == StatusCode::FORBIDDEN && !is_own && is_rest {
             // It was good for the first part: a signature that has expired, and the registry makes

@@ -145,6 +145,7 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
                 status,
                 what: format!("a token for {}", request.host),
                 meaning: "the token server is busy or out of order",
+                is_anonymous: request.source.accounts.is_empty(),
             };
             refusal(error, status, answer)
         }

@@ -64,9 +64,9 @@ pub struct Serve {
     /// --measured names another source
     #[arg(long, value_name = "ADDRESS")]
     upstream: Option<Address>,
-    /// Socket of initdata-processor refresh --watch, as unix:PATH; it is asked to read the
-    /// configuration disk when a pull is refused for its credentials, and if there is another
-    /// document then, the pull is tried once more
+    /// Socket of initdata-processor refresh --listen, as unix:PATH; it is asked to read the
+    /// configuration disk when a pull fails for what a configuration decides, and if there is
+    /// another one then, the pull begins anew
     #[arg(long, value_name = "ADDRESS")]
     refresher: Option<Address>,
     /// Socket of the attestation agent, as unix:PATH. Where it listens, its event log gets an

@@ -66,6 +66,7 @@ mod tests {
                 status: status.try_into().unwrap(),
                 what: "the manifest".to_owned(),
                 meaning: "",
+                is_anonymous: false,
             })
         };
         let deadline = Error::Deadline {

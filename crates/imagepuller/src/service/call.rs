@@ -6,7 +6,7 @@ use std::time::Duration;
 use registry_client::LastFailure;
 use registry_client::patience::DEFAULT_TIME;
 use tokio::runtime::Handle;
-use tokio::sync::OwnedRwLockReadGuard;
+use tokio::sync::{Notify, OwnedRwLockReadGuard};
 use ttrpc::r#async::TtrpcContext;
 
 use crate::activity::Activity;
@@ -14,6 +14,9 @@ use crate::error::Error;
 
 /// How much of a caller's deadline is kept for the answer, at most.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
+
+/// How long after one look at the last failure the next one comes.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long after the last pull its memory is given back: threads that end with it have ended by
 /// then.
@@ -25,7 +28,18 @@ pub struct Call {
     pub activity: Arc<Activity>,
     pub time: Time,
     pub last: LastFailure,
+    /// Told when the pull begins anew with another configuration: the fetch by the former one ends.
+    pub anew: Arc<Notify>,
     pub _running: Arc<Running>,
+}
+
+impl Call {
+    /// Waits until a failure stands after which is asked again, and which a configuration decides.
+    pub async fn waits_for_config(&self) {
+        while !self.last.is_about_config() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
 }
 
 /// A caller that waits for its answer. Dropped without one, it hung up.

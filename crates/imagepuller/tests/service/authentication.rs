@@ -1,11 +1,6 @@
-//! Tokens from a token server on another port, with a password and with a refresh token; and
-//! credentials that are refused, while the node has others by now.
+//! Tokens from a token server on another port, with a password and with a refresh token.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::net::UnixListener;
-use std::sync::mpsc;
-use std::thread;
 
 use crate::support::{PASSWORD, Puller, Site, USER, entry};
 use base64::Engine as _;
@@ -91,57 +86,6 @@ fn privileged_tokens_are_fetched_from_the_realm() {
     puller.forget_documents();
     puller.refuse(&image, 69, &["the token server localhost:", refused]);
     assert!(!puller.log().contains(REFRESH_TOKEN));
-}
-
-/// A pull once failed with credentials that the node had replaced already, and the next one too
-/// until the guest happened to read its disk.
-#[test]
-fn privileged_a_refused_pull_is_tried_again_with_what_the_node_has_by_now() {
-    vm_harness::needs_root!();
-    let site = Site::start();
-    let image = site.image();
-    let puller = Puller::start(&site.scratch, None);
-    let document = puller.document();
-    // Each time somebody asks, the disk has the next of these, or what it had before.
-    let (send, disks) = mpsc::channel::<Option<String>>();
-    let (asked, questions) = mpsc::channel();
-    let listener = UnixListener::bind(puller.refresher()).unwrap();
-    let name = document.clone();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            if let Some(text) = disks.recv().unwrap() {
-                let staging = name.with_extension("new");
-                fs::write(&staging, text).unwrap();
-                fs::rename(staging, &name).unwrap();
-            }
-            asked.send(()).unwrap();
-            let _ = stream.unwrap().write_all(b"replaced");
-        }
-    });
-    let right = site.document("localhost");
-    let wrong = right.replace(PASSWORD, "wrong");
-    let node_error = "node-error = \"no password yet\"\n".to_owned();
-    for (bundle, before) in [("c1", &wrong), ("c2", &node_error)] {
-        puller.configure(before);
-        send.send(Some(right.clone())).unwrap();
-        puller.pull(&image, bundle);
-        puller.forget_documents();
-        questions.recv().unwrap();
-    }
-    for (before, then, words) in [
-        (&wrong, None, "refused the credentials of entry"),
-        (&wrong, Some(node_error.clone()), "the node says: no password yet"),
-    ] {
-        puller.configure(before);
-        send.send(then).unwrap();
-        puller.refuse(&image, if words.contains("node") { 65 } else { 69 }, &[words]);
-        questions.recv().unwrap();
-    }
-    // Nothing that the node could mend, and nothing to mend.
-    puller.configure(&right);
-    puller.refuse(&image.replace("sha256:", "sha256:0"), 65, &["digest"]);
-    puller.pull(&image, "c3");
-    assert!(questions.try_recv().is_err(), "asked for nothing");
 }
 
 /// Each pull once began with the account that had been refused before.

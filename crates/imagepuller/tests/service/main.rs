@@ -28,6 +28,7 @@ mod pins;
 mod proxy;
 mod pull;
 mod read_ahead;
+mod refresh;
 mod rfc011;
 mod status;
 mod stored;
