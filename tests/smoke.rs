@@ -97,7 +97,7 @@ fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
             "default-policy.rego",
             3,
         ),
-        (good.clone(), &[], &["sockets", "pull", "check-image"], "guest_components_procs", 4),
+        (good.clone(), &[], &["sockets", "pull", "image-hub"], "guest_components_procs", 4),
         (
             good.with_program("usr/local/bin/confidential-data-hub"),
             &[],

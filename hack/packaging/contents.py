@@ -16,7 +16,7 @@ GUEST = ["imagepuller", "initdata-processor"]
 SMOKE = ["configdev-smoke"]
 # What configdev-smoke starts or puts into a guest. Copies, in a folder where its command.rs looks:
 # a machine of a CI needs neither the node's package nor the guest's.
-OF_SMOKE = ["configdev-smoke-agent", "initdata-processor", "kata-configdev-qemu"]
+OF_SMOKE = ["configdev-smoke-agent", "kata-configdev-qemu"]
 # The paths that deploy/host names are those of an installation by hand.
 BY_HAND = "/usr/local/bin/"
 

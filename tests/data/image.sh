@@ -14,8 +14,8 @@ put boot/config-6 "$(printf 'CONFIG_%s=y\n' DEVTMPFS TMPFS TMPFS_XATTR UNIX SECC
     VIRTIO_PCI SCSI_VIRTIO BLK_DEV_SD OVERLAY_FS SECURITY_LANDLOCK SEV_GUEST BLK_DEV_LOOP \
     VIRTIO_VSOCKETS)
 CONFIG_VIRTIO_BLK=m\nCONFIG_LSM=\"landlock,yama\"\n"
-## command check-image
-initdata-processor check-image .
+## command no-boot
+configdev-smoke --no-boot .
 
 ## way whole
 ## way without-agent

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use end_to_end::pages::{read, root};
 use serde_json::Value;
-use vm_harness::{Program, Scratch};
+use vm_harness::{Program, Scratch, program};
 
 /// Takes a text, or says what is wrong with it.
 type Reader = fn(&str, &Scratch) -> Result<()>;
@@ -71,8 +71,8 @@ fn processor(text: &str, scratch: &Scratch) -> Result<()> {
     let etc = scratch.path().join("root/etc");
     fs::create_dir_all(&etc)?;
     fs::write(etc.join("initdata-processor.toml"), text)?;
-    let output = Command::new(Program::InitdataProcessor.path()?)
-        .arg("check-image")
+    let output = Command::new(program("configdev-smoke")?)
+        .arg("--no-boot")
         .arg(scratch.path().join("root"))
         .output()?;
     let said = String::from_utf8_lossy(&output.stdout);

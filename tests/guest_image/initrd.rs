@@ -179,10 +179,10 @@ fn privileged_what_is_no_initrd_is_refused() -> Result<()> {
     let (code, text) = run(deploy("add-to-root"), nowhere)?;
     assert_eq!(code, Some(66), "{text}");
     assert_tells(&text, &["/nowhere has no initdata-processor"]);
-    // An image that check-image finds an error in is not written.
+    // An image with an error is not written.
     fs::create_dir(path("empty"))?;
     let (code, text) = add_to_initrd(&["--units", "systemd"], &path("empty"), &path("output"))?;
-    assert_eq!(code, Some(65), "{text}");
+    assert_eq!(code, Some(7), "{text}");
     assert_tells(&text, &["there is no agent"]);
     assert!(!path("output").exists());
     Ok(())

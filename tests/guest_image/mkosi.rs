@@ -40,7 +40,7 @@ fn privileged_an_image_of_mkosi_with_the_shipped_configuration() -> Result<()> {
         copy(&deploy(folder), &checkout.join("deploy/guest").join(folder))?;
     }
     let built = checkout.join("target/x86_64-unknown-linux-gnu/release");
-    for program in ["initdata-processor", "imagepuller"] {
+    for program in ["initdata-processor", "imagepuller", "configdev-smoke"] {
         copy(&programs()?.join(program), &built.join(program))?;
     }
     let folder = checkout.join("deploy/guest/mkosi");

@@ -35,7 +35,9 @@ pub fn deploy(name: &str) -> PathBuf {
 /// The folder with this project's programs.
 pub fn programs() -> Result<PathBuf> {
     let program = Program::InitdataProcessor.path()?;
-    ensure!(Program::Imagepuller.path()?.is_file());
+    ensure!(
+        Program::Imagepuller.path()?.is_file() && vm_harness::program("configdev-smoke")?.is_file()
+    );
     Ok(program.parent().context("a folder")?.to_owned())
 }
 
@@ -69,7 +71,7 @@ impl Stage {
     /// `configdev-smoke` takes.
     pub fn with_units(scratch: &Scratch) -> Result<Self> {
         let stage = Self(scratch.path().join("stage"));
-        // The word by which check-image knows that an agent reads a policy.
+        // The word by which configdev-smoke knows that an agent reads a policy.
         let agent = b"#!/bin/sh\n# KATA_AGENT_POLICY_FILE\n";
         stage.file("usr/bin/kata-agent", 0o755, agent)?;
         let fixture = workspace().join("qemu-fixtures/systemd/units");
@@ -130,6 +132,6 @@ pub fn add_to_initrd(what: &[&str], initrd: &Path, output: &Path) -> Result<(Opt
     arguments.extend(["--driver", "virtio_net"].map(OsStr::new));
     arguments.extend(what.iter().map(OsStr::new));
     arguments.extend([initrd.as_os_str(), output.as_os_str()]);
-    arguments.extend(["--kernel-parameters", "agent.guest_components_procs=none"].map(OsStr::new));
+    arguments.extend(["--append", "agent.guest_components_procs=none"].map(OsStr::new));
     run(deploy("add-to-initrd"), arguments)
 }

@@ -16,10 +16,10 @@ export PATH=/bin
 while read -r module; do insmod "/modules/$module"; done </modules/order
 "#;
 
-/// In the place of the agent: the words by which `check-image` knows a stock one.
+/// In the place of the agent: the words by which a stock one is known.
 const AGENT: &str = "KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.sock\0";
 
-/// The kernel's configuration, as far as `check-image` asks.
+/// The kernel's configuration, as far as anybody asks.
 pub const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
     CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\nCONFIG_SCSI_VIRTIO=y\n\
     CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\

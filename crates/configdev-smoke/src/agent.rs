@@ -6,31 +6,37 @@
 //! which the host asks for; a pull over that connection. It starts the image's hub only in so far
 //! as it takes its socket away, as the agent does before.
 //!
-//! `components`: what the agent starts. `disks`: what the kernel sees. `files`: what the processor
-//! left. `mounts`: of the first program. `network`: over netlink. `pull`: one pull. `vsock`: where
-//! it listens.
+//! `files`: mounts, disks, and what the processor left. `network`: over netlink. `pull`: guest
+//! components, the connection, and one pull.
 
-mod components;
-mod disks;
 mod files;
-mod mounts;
 mod network;
 mod pull;
-mod vsock;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::seen::{FOLDER, Job, MARK, Seen};
+use serde::Serialize;
+use serde_json::json;
+use vsock::{VMADDR_CID_ANY, VsockListener};
+
+use crate::seen::{Agent, Driver, FOLDER, Job, MARK};
 
 /// How long something that comes late is waited for, only to say how late.
 const LATE: Duration = Duration::from_secs(15);
 
 /// How often that is looked at.
 const POLL: Duration = Duration::from_millis(100);
+
+/// The agent's port, on which it listens before anything else that a host could ask for.
+const PORT: u32 = 1024;
+
+/// What carries the connections.
+pub(crate) const TRANSPORT: &str = "vmw_vsock_virtio_transport";
 
 /// Runs in the guest until the host ends the machine.
 pub fn run() -> ExitCode {
@@ -39,14 +45,14 @@ pub fn run() -> ExitCode {
         eprintln!("configdev-smoke-agent: only for guests that configdev-smoke boots");
         return ExitCode::from(64);
     };
-    let hides_results = mounts::make();
+    let hides_results = files::mount_all();
     // What the kernel says would come in the middle of a line; the host has what it said before.
     let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
-    let mut console = Console::open();
+    let mut console = Console(OpenOptions::new().write(true).open("/dev/console").ok());
     if let Err(why) = work(&job, hides_results, &mut console) {
-        console.say(&Seen::Ends { why });
+        console.say("ends", &why);
     }
-    console.say(&Seen::Done);
+    console.say("done", &true);
     // The host ends the machine; a first program that ends is a panic of the kernel.
     loop {
         sleep(Duration::from_secs(60));
@@ -55,35 +61,45 @@ pub fn run() -> ExitCode {
 
 /// Everything in its order; an error is where the agent would end.
 fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), String> {
-    let policy_file = std::env::var("KATA_AGENT_POLICY_FILE").ok();
-    let processes = components::processes();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let (_listener, vsock) = vsock::listen();
-    console.say(&Seen::Agent {
-        pid: std::process::id(),
-        kernel: files::line("/proc/sys/kernel/osrelease"),
-        policy_file: policy_file.clone(),
-        processes: processes.clone(),
-        clock_secs: now.unwrap_or_default().as_secs(),
-    });
-    console.say(&vsock);
-    console.say(&Seen::Run { kind: mounts::kind_at("/run"), by_agent: hides_results });
-    disks::look(console);
-    let policy = files::policy(policy_file.as_deref(), console);
-    files::look(console);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (_listener, vsock) = listen();
+    let kernel = files::line("/proc/sys/kernel/osrelease");
+    let agent = Agent { pid: std::process::id(), kernel, clock_secs: now.as_secs() };
+    console.say("agent", &agent);
+    console.say("vsock", &vsock);
+    console.say("run", &files::mounted_at("/run"));
+    console.say("hides_results", &hides_results);
+    console.say("disks", &files::disks());
+    let policy = files::policy(console);
+    console.say("files", &files::left());
+    console.say("log", &files::kernel_log());
     policy?;
-    let takes_away = components::start(processes.as_deref(), &job.socket, console);
-    let connection = pull::connect(&job.socket, takes_away, console);
+    let connection = pull::connect(&job.socket, console);
     let network = network::up(job.name_server.as_deref());
-    console.say(&network);
-    let is_up = matches!(network, Seen::Network { error: None, .. });
+    console.say("network", &network);
     if let Some(image) = &job.image {
         // Without a network the puller would try for as long as it is let.
-        let secs = if is_up { job.pull_secs } else { LATE.as_secs() };
-        pull::pull(image, connection, Duration::from_secs(secs), console);
+        let secs = if network.error.is_none() { job.pull_secs } else { LATE.as_secs() };
+        console.say("pull", &pull::pull(image, connection, Duration::from_secs(secs)));
     }
-    files::memory(console);
+    console.say("memory", &files::memory());
     Ok(())
+}
+
+/// Listens, for as long as the listener lives. No host is there to connect: this machine may have no
+/// vhost, so what carries the connections is looked for among the kernel's drivers.
+fn listen() -> (Option<VsockListener>, Driver) {
+    let listener = match VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT) {
+        Ok(listener) => listener,
+        Err(error) => {
+            let error = Some(format!("it cannot listen on port {PORT}: {error}"));
+            return (None, Driver { error, ..Driver::default() });
+        }
+    };
+    let has_transport = || Path::new("/sys/bus/virtio/drivers").join(TRANSPORT).exists();
+    let loaded = !has_transport() && modprobe(TRANSPORT) && late(has_transport).is_some();
+    let error = (!has_transport()).then(|| "no virtio transport: no host reaches it".to_owned());
+    (Some(listener), Driver { interface: None, loaded, error })
 }
 
 /// Waits until `look` finds something; seconds since the beginning.
@@ -100,32 +116,22 @@ fn late(look: impl Fn() -> bool) -> Option<f64> {
 
 /// Loads a driver that nothing in the image has loaded.
 fn modprobe(driver: &str) -> bool {
-    let status = Command::new("modprobe")
-        .arg(driver)
-        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
+    let mut command = Command::new("modprobe");
+    command.arg(driver).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Where the host reads.
 struct Console(Option<File>);
 
 impl Console {
-    fn open() -> Self {
-        Self(OpenOptions::new().write(true).open("/dev/console").ok())
-    }
-
-    fn say(&mut self, seen: &Seen) {
+    /// Says one part of [`Seen`](crate::seen::Seen).
+    fn say(&mut self, part: &str, value: &impl Serialize) {
         let uptime = files::line("/proc/uptime");
-        let uptime = uptime.split(' ').next().unwrap_or("0").to_owned();
-        let Ok(json) = serde_json::to_string(seen) else {
-            return;
-        };
+        let uptime = uptime.split(' ').next().unwrap_or("0");
         // Whatever stands on the line before stays there.
-        let line = format!("\n@@ {uptime} {MARK} {json}\n");
+        let line = format!("\n@@ {uptime} {MARK} {}\n", json!({ part: value }));
         if let Some(console) = &mut self.0 {
             let _ = console.write_all(line.as_bytes());
         }

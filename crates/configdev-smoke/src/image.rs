@@ -15,12 +15,13 @@ use cpio::newc;
 
 use crate::seen::{FOLDER, Job};
 
-/// The largest initrd and the largest root directory that is packed.
+/// The largest initrd, the largest root directory that is packed, and the most that is unpacked, so
+/// that a bomb ends early.
 pub const MAX_BYTES: u64 = 4 << 30;
 
 const DIRECTORY: u32 = 0o040_000;
-const FILE: u32 = 0o100_000;
-const LINK: u32 = 0o120_000;
+pub(crate) const FILE: u32 = 0o100_000;
+pub(crate) const LINK: u32 = 0o120_000;
 
 /// Where archives begin behind one another.
 const ALIGNMENT: usize = 512;

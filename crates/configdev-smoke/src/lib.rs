@@ -1,4 +1,4 @@
-//! Boots a guest image without KVM or a TEE, and says in a minute whether it works.
+//! Says whether a guest image works, with a boot that needs neither KVM nor a TEE, and without one.
 //!
 //! For whoever builds a guest image or packages this project: their kernel and initrd in QEMU's
 //! emulation, with disks as Kata attaches them, through the real wrapper and a recorded command
@@ -6,30 +6,28 @@
 //! cpio archive. The image itself is not changed.
 //!
 //! Deliberately not here: QEMU's command line and processes (`vm-harness`), the registry
-//! (`fault-registry`), what is wrong with an image that is not booted (`initdata-processor
-//! check-image`, which is called).
+//! (`fault-registry`), the settings of the boot program (`initdata-processor`).
 //!
 //! Entry: [`command::main`].
 //!
-//! - [`options`]: the command line. [`exit`]: what the exit codes mean.
-//! - [`image`]: the initrd with the second archive; [`unpack`]: an initrd as a directory, for
-//!   [`check_image`].
+//! - [`options`]: the command line. [`verdict`]: what was found, as text, JUnit and an exit code.
+//! - [`no_boot`]: the image's files alone. [`unpack`]: an initrd as a directory, for that.
+//! - [`image`]: the initrd with the second archive.
 //! - [`surroundings`]: registry, documents, and the disks made of them.
 //! - [`machine`]: QEMU, and the limits on what it takes.
 //! - [`agent`]: the stand-in, which runs in the guest. [`seen`]: what it tells.
-//! - [`judge`]: from what was seen to one line for each part. [`output`]: text, JSON, JUnit.
+//! - [`judge`]: from what was seen to one line for each part.
 //! - [`relay`]: from QEMU's network to the registry.
 
 pub mod agent;
-pub mod check_image;
 pub mod command;
-pub mod exit;
 pub mod image;
 pub mod judge;
 pub mod machine;
+pub mod no_boot;
 pub mod options;
-pub mod output;
 pub mod relay;
 pub mod seen;
 pub mod surroundings;
 pub mod unpack;
+pub mod verdict;

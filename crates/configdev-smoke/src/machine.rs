@@ -1,12 +1,13 @@
 //! QEMU, started by the wrapper, and the limits on what it takes.
 
-use std::ffi::OsString;
+use std::env;
 use std::fs::{self, File};
+use std::io::Read as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use command_fds::{CommandFdExt as _, FdMapping};
@@ -22,7 +23,7 @@ use crate::surroundings::Surroundings;
 const MAX_CONSOLE_BYTES: u64 = 8 << 20;
 
 /// The last mark of the stand-in.
-const DONE: &str = "\"what\":\"done\"";
+const DONE: &str = "{\"done\":true}";
 
 /// The sandbox's name.
 const ID: &str = "configdev5m0ke";
@@ -50,25 +51,33 @@ pub enum Ended {
 pub struct Run {
     /// Why it is no longer there.
     pub ended: Ended,
-    /// What the stand-in saw, with seconds since the kernel's start.
-    pub seen: Vec<(f64, Seen)>,
+    /// What the stand-in saw.
+    pub seen: Seen,
     /// Everything on the console.
     pub console: String,
     /// From the start of the wrapper to the end.
     pub elapsed: Duration,
-    /// What the wrapper and QEMU wrote to standard error.
-    pub output: String,
+    /// The seconds since 1970 when the wrapper was started, and at the end.
+    pub clock_secs: (u64, u64),
     /// From the start of the wrapper to the first word on the console.
     pub first_word: Option<Duration>,
 }
 
+impl Run {
+    /// Whether time or console ran out before the agent was done.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        matches!(self.ended, Ended::Timeout | Ended::Console)
+    }
+}
+
 /// The files and programs that a machine is made of.
 #[derive(Debug)]
-pub struct Parts<'a> {
+pub struct Parts {
     /// The wrapper.
-    pub wrapper: &'a Path,
-    /// This program, which QEMU starts as a relay.
-    pub relay: &'a Path,
+    pub wrapper: PathBuf,
+    /// The kernel.
+    pub kernel: PathBuf,
     /// The initrd with the stand-in.
     pub initrd: PathBuf,
     /// The kernel's parameters besides Kata's.
@@ -82,28 +91,49 @@ pub struct Parts<'a> {
 /// Where something is missing here.
 pub fn run(
     options: &Options,
-    parts: &Parts<'_>,
+    parts: &Parts,
     around: &Surroundings,
     scratch: &Scratch,
 ) -> Result<Run> {
     let run = scratch.path().join("vm");
     let _ = fs::remove_dir_all(&run);
-    fs::create_dir(&run)?;
-    let arguments = arguments(options, parts, around, scratch, &run)?;
     let bundle = run.join("bundle");
-    fs::create_dir(&bundle)?;
+    fs::create_dir_all(&bundle)?;
     let spec = "{\"ociVersion\": \"1.1.0\", \"annotations\": {}}";
     fs::write(bundle.join("config.json"), spec)?;
-    let mut command = bound_command(parts.wrapper);
+    let recorded = options.runtime.recorded();
+    let sandbox = kata::Sandbox {
+        id: ID.to_owned(),
+        // The wrapper runs in the bundle, as Kata's does.
+        kernel: parts.kernel.canonicalize()?,
+        cpu: options.cpu.clone(),
+        memory_mib: options.memory,
+        initrd: parts.initrd.clone(),
+        root_image: scratch.write("root.img", vec![0; 1 << 20])?,
+        initdata: around.initdata.clone(),
+        disks: Vec::new(),
+        network: network(&env::current_exe()?, around.port()),
+        kernel_parameters: parts.parameters.clone(),
+        run: run.clone(),
+    };
+    let mut command = bound_command(&parts.wrapper);
     command
         .env("KATA_CONFIGDEV_CONFIG", settings(options, around, scratch)?)
-        .args(arguments)
+        .args(kata::arguments(&recorded.vector, &sandbox)?)
         .current_dir(&bundle);
+    for (number, disk) in options.disk.iter().enumerate() {
+        let disk =
+            disk.canonicalize().with_context(|| format!("failed to read {}", disk.display()))?;
+        let file = doubled(&disk.to_string_lossy());
+        let drive = format!("id=volume{number},file={file},format=raw,if=none,readonly=on");
+        // As Kata attaches a volume by default.
+        let device = format!("scsi-hd,drive=volume{number},bus=scsi0.0");
+        command.args(["-drive", &drive, "-device", &device]);
+    }
     let monitor = UnixListener::bind(run.join("qmp.sock"))?;
-    let mut descriptors =
-        vec![FdMapping { parent_fd: monitor.into(), child_fd: options.runtime.monitor() }];
-    if let (Some(number), Some(image)) = (options.runtime.initdata(), &around.initdata) {
-        descriptors.push(FdMapping { parent_fd: File::open(image)?.into(), child_fd: number });
+    let mut descriptors = vec![FdMapping { parent_fd: monitor.into(), child_fd: recorded.monitor }];
+    if let (Some(child_fd), Some(image)) = (recorded.initdata, &around.initdata) {
+        descriptors.push(FdMapping { parent_fd: File::open(image)?.into(), child_fd });
     }
     command.fd_mappings(descriptors)?;
     let started = Instant::now();
@@ -114,6 +144,7 @@ pub fn run(
 /// Waits for the stand-in's last word, the machine's end, or a limit.
 fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Result<Run> {
     let (mut length, mut first_word) = (0, None);
+    let clock = now();
     let limit = Duration::from_secs(timeout);
     let ended = loop {
         let status = qemu.ended()?;
@@ -142,68 +173,22 @@ fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Re
             None => sleep(POLL),
         }
     };
-    let elapsed = started.elapsed();
-    let output = qemu.output();
+    let (elapsed, clock_secs) = (started.elapsed(), (clock, now()));
     drop(qemu);
     let report = Report::parse(read(log), elapsed);
-    Ok(Run {
-        ended,
-        seen: seen::read(&report),
-        console: report.console,
-        elapsed,
-        output,
-        first_word,
-    })
+    let (seen, console) = (seen::read(&report), report.console);
+    Ok(Run { ended, seen, console, elapsed, clock_secs, first_word })
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// At most so much as a console may be, whatever QEMU wrote since.
 fn read(log: &Path) -> String {
-    use std::io::Read as _;
     let mut bytes = Vec::new();
     let _ = File::open(log).and_then(|log| log.take(MAX_CONSOLE_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn arguments(
-    options: &Options,
-    parts: &Parts<'_>,
-    around: &Surroundings,
-    scratch: &Scratch,
-    run: &Path,
-) -> Result<Vec<OsString>> {
-    let mut parameters = parts.parameters.clone();
-    if options.adds_unverified() {
-        parameters.push(UNVERIFIED.to_owned());
-    }
-    let sandbox = kata::Sandbox {
-        id: ID.to_owned(),
-        // The wrapper runs in the bundle, as Kata's does.
-        kernel: options.kernel.canonicalize()?,
-        cpu: options.cpu.clone(),
-        memory_mib: options.memory,
-        initrd: parts.initrd.clone(),
-        root_image: scratch.write("root.img", vec![0; 1 << 20])?,
-        initdata: around.initdata.clone(),
-        disks: Vec::new(),
-        network: network(parts.relay, around.port()),
-        kernel_parameters: parameters,
-        run: run.to_owned(),
-    };
-    let mut arguments = kata::arguments(&options.runtime.vector(), &sandbox)?;
-    for (number, disk) in options.disk.iter().enumerate() {
-        let disk =
-            disk.canonicalize().with_context(|| format!("failed to read {}", disk.display()))?;
-        let file = doubled(&disk.to_string_lossy());
-        let id = format!("volume{number}");
-        arguments.extend([
-            "-drive".into(),
-            format!("id={id},file={file},format=raw,if=none,readonly=on").into(),
-            "-device".into(),
-            // As Kata attaches a volume by default.
-            format!("scsi-hd,drive={id},bus=scsi0.0").into(),
-        ]);
-    }
-    Ok(arguments)
 }
 
 /// The registry here and nothing else, or all that this machine reaches.

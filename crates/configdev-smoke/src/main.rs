@@ -1,4 +1,4 @@
-//! Boots a guest image without KVM or a TEE, and says whether it works.
+//! Says whether a guest image works.
 
 use std::process::ExitCode;
 

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use vm_harness::vector::Vector;
 
-use crate::exit;
+use crate::verdict::EXIT_CODES;
+
+/// Where stock agents of Kata's ask for images.
+pub const CDH_SOCKET: &str = "/run/confidential-containers/cdh.sock";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -13,7 +16,29 @@ Examples:
       --append 'agent.guest_components_procs=none'
   configdev-smoke --kernel vmlinuz --initrd guest.img --expect refused --junit smoke.xml
   configdev-smoke --kernel vmlinuz --root rootfs --document imagepuller.toml \\
-      --pull registry.example.com/team/app@sha256:...";
+      --pull registry.example.com/team/app@sha256:...
+  configdev-smoke --no-boot rootfs --kernel-config linux/.config \\
+      --append 'agent.guest_components_procs=none'";
+
+/// What has no meaning without a boot.
+const OF_A_BOOT: [&str; 16] = [
+    "kernel",
+    "initrd",
+    "root",
+    "initdata",
+    "document",
+    "disk",
+    "pull",
+    "expect",
+    "runtime",
+    "socket",
+    "cpu",
+    "memory",
+    "timeout",
+    "keep_console",
+    "qemu",
+    "programs",
+];
 
 /// Boot a guest image without KVM or a TEE, and say whether it works.
 ///
@@ -28,19 +53,29 @@ Examples:
 /// parameter configdev.allow_unverified_initdata=1, which is added where there is initdata, except
 /// with --expect refused.
 ///
-/// Prints one line for each part; what initdata-processor check-image finds in the same image
-/// stands beside them. Needs QEMU (qemu-system-x86_64) and setpriv, no root.
+/// Prints one line for each part, and one for each thing in the image's files that does not fit.
+/// Needs QEMU (qemu-system-x86_64) and setpriv, no root.
+///
+/// With --no-boot it looks at files alone, without QEMU: whether the agent knows policies and looks
+/// for initdata itself, whether units, drop-ins (or the script that is the first program) and
+/// settings fit to that, who listens where the agent asks for images, and whether the kernel has
+/// what the programs need. Prints one line for each finding. Runs nothing of the image, and follows
+/// no link out of it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "configdev-smoke", version, long_version = program_version::VERSION)]
 #[command(verbatim_doc_comment)]
-#[command(after_help = help_end())]
+#[command(after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub struct Options {
+    /// Look at the files of an image below ROOT, and boot nothing
+    #[arg(long, value_name = "ROOT", conflicts_with_all = OF_A_BOOT)]
+    pub no_boot: Option<PathBuf>,
+
     /// The guest's kernel
-    #[arg(long, value_name = "FILE")]
-    pub kernel: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "no_boot")]
+    pub kernel: Option<PathBuf>,
 
     /// The guest's initrd: newc archives, plain or compressed
-    #[arg(long, value_name = "FILE", required_unless_present = "root")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["root", "no_boot"])]
     pub initrd: Option<PathBuf>,
 
     /// A root directory, packed into an initrd
@@ -52,8 +87,8 @@ pub struct Options {
     pub agent: PathBuf,
 
     /// More kernel parameters: those of kernel_params in Kata's configuration
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub append: String,
+    #[arg(long, value_name = "TEXT")]
+    pub append: Option<String>,
 
     /// The initdata document; "none" for no initdata disk; without this option one with a policy
     #[arg(long, value_name = "FILE")]
@@ -81,7 +116,7 @@ pub struct Options {
 
     /// The socket that the agent asks for images
     #[arg(long, value_name = "PATH")]
-    #[arg(default_value = "/run/confidential-containers/cdh.sock")]
+    #[arg(default_value = CDH_SOCKET)]
     pub socket: String,
 
     /// The processor, as QEMU names it; max,-cx16 for Linux 6.12 and later on QEMU 7
@@ -98,10 +133,6 @@ pub struct Options {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=7200))]
     pub timeout: u64,
 
-    /// One JSON object instead of lines
-    #[arg(long)]
-    pub json: bool,
-
     /// Write a JUnit report as well
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
@@ -111,7 +142,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub keep_console: Option<PathBuf>,
 
-    /// The kernel's configuration, for check-image
+    /// The kernel's configuration, where it is not boot/config-* of the image
     #[arg(long, value_name = "FILE")]
     pub kernel_config: Option<PathBuf>,
 
@@ -119,8 +150,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE", default_value = "/usr/bin/qemu-system-x86_64")]
     pub qemu: PathBuf,
 
-    /// Where kata-configdev-qemu, configdev-smoke-agent and initdata-processor are; without this
-    /// option beside this program, then in /usr/libexec/kata-configdev and in PATH
+    /// Where kata-configdev-qemu and configdev-smoke-agent are; without this option beside this
+    /// program, then in /usr/libexec/kata-configdev and in PATH
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
 }
@@ -145,50 +176,37 @@ pub enum Runtime {
     Rs,
 }
 
-fn help_end() -> String {
-    format!("{}\n\n{EXAMPLES}", exit::TEXT)
+/// A recorded command line, and what it wants to be handed over.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The command line.
+    pub vector: Vector,
+    /// The number of the descriptor on which QEMU's monitor listens.
+    pub monitor: i32,
+    /// The number of the descriptor of the initdata disk, where it comes as one.
+    pub initdata: Option<i32>,
 }
 
 impl Runtime {
     /// The recorded command line.
     #[must_use]
-    pub fn vector(self) -> Vector {
-        match self {
-            Self::Go => Vector::of_text(
+    pub fn recorded(self) -> Recorded {
+        let (name, text, monitor, initdata) = match self {
+            Self::Go => (
                 "go-coco-dev-extension",
                 include_str!("../../../qemu-fixtures/arguments/go-coco-dev-extension"),
+                3,
+                None,
             ),
-            Self::Rs => Vector::of_text(
+            Self::Rs => (
                 "runtime-rs-coco-dev-initdata",
                 include_str!("../../../qemu-fixtures/arguments/runtime-rs-coco-dev-initdata"),
+                13,
+                Some(16),
             ),
-        }
+        };
+        Recorded { vector: Vector::of_text(name, text), monitor, initdata }
     }
-
-    /// The number of the descriptor on which QEMU's monitor listens.
-    #[must_use]
-    pub const fn monitor(self) -> i32 {
-        match self {
-            Self::Go => 3,
-            Self::Rs => 13,
-        }
-    }
-
-    /// The number of the descriptor of the initdata disk, where it comes as one.
-    #[must_use]
-    pub const fn initdata(self) -> Option<i32> {
-        match self {
-            Self::Go => None,
-            Self::Rs => Some(16),
-        }
-    }
-}
-
-/// The name of a value, as it is typed.
-#[must_use]
-pub fn word(value: &impl ValueEnum) -> String {
-    let value = value.to_possible_value();
-    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 impl Options {
@@ -205,14 +223,12 @@ impl Options {
     }
 
     fn says_unverified(&self) -> bool {
-        self.append.contains("configdev.allow_unverified_initdata")
+        let append = self.append.as_deref().unwrap_or_default();
+        append.contains("configdev.allow_unverified_initdata")
     }
 
-    /// What clap cannot say.
-    ///
-    /// # Errors
-    ///
-    /// What does not go together.
+    /// What does not go together, and clap cannot say.
+    #[must_use]
     pub fn problem(&self) -> Option<&'static str> {
         match self.expect {
             Expect::Refused if self.says_unverified() => {
@@ -245,6 +261,10 @@ mod tests {
         assert_eq!((options.expect, options.problem()), (Expect::Ready, None));
         assert!(parse(&["--root", "r"]).is_err());
         assert!(parse(&["--memory", "1"]).is_err());
+        assert!(Options::try_parse_from(["x"]).is_err());
+        assert!(Options::try_parse_from(["x", "--no-boot", "r", "--kernel", "k"]).is_err());
+        assert!(Options::try_parse_from(["x", "--no-boot", "r", "--cpu", "max"]).is_err());
+        assert!(Options::try_parse_from(["x", "--no-boot", "r", "--append", "a"]).is_ok());
         for (more, word) in [
             (&["--expect", "anonymous", "--document", "d"][..], "--document"),
             (&["--expect", "refused", "--initdata", "none"], "nothing is there"),
@@ -262,9 +282,10 @@ mod tests {
     #[test]
     fn the_vectors_have_the_descriptors_that_are_handed_over() {
         for runtime in [Runtime::Go, Runtime::Rs] {
-            let text = runtime.vector().arguments.join(" ");
-            assert!(text.contains(&format!("-qmp unix:fd={},", runtime.monitor())));
-            let added = runtime.initdata().map(|number| format!("-add-fd fd={number},"));
+            let recorded = runtime.recorded();
+            let text = recorded.vector.arguments.join(" ");
+            assert!(text.contains(&format!("-qmp unix:fd={},", recorded.monitor)));
+            let added = recorded.initdata.map(|number| format!("-add-fd fd={number},"));
             assert_eq!(added.is_some(), text.contains("-add-fd"));
             assert!(added.is_none_or(|added| text.contains(&added)));
         }

@@ -1,7 +1,7 @@
 //! What surrounds the guest: a registry, the documents, and the disk of initdata.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub const POLICY_MARK: &str = "# policy of configdev-smoke's initdata";
 const MAX_DOCUMENT_BYTES: u64 = 4 << 20;
 
 /// Everything outside of the guest.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Surroundings {
     /// The image to pull; none: nothing is pulled.
     pub image: Option<String>,
@@ -49,57 +49,37 @@ impl Surroundings {
     ///
     /// Where a file that was named cannot be read, or the registry cannot be started.
     pub fn prepare(options: &Options, scratch: &Scratch) -> Result<Self> {
-        let own = match own_registry(options) {
-            true => Some(Own::start(options.expect)?),
+        let is_anonymous = options.expect == Expect::Anonymous;
+        let mut made = Self { image: options.pull.clone(), ..Self::default() };
+        // A document or initdata of the caller's says nothing of the registry here.
+        let callers = if is_anonymous { &options.initdata } else { &options.document };
+        let own = match options.pull.is_none() && callers.is_none() {
+            true => Some(made.start_registry(!is_anonymous)?),
             false => None,
         };
-        let (initdata, own_initdata) = initdata(options, own.as_ref(), scratch)?;
-        let document = match (&options.document, &own) {
-            (Some(path), _) => Some(scratch.write("document.toml", read(path)?)?),
-            (None, Some(own)) if options.expect != Expect::Anonymous => {
-                Some(scratch.write("document.toml", own.document())?)
-            }
-            _ => None,
+        // Without a document of the node's only the measured one can say whom to trust.
+        let (measured, own) = if is_anonymous { (own, None) } else { (None, own) };
+        let document = match &options.document {
+            Some(path) => Some(read(path)?),
+            None => own.map(String::into_bytes),
         };
-        Ok(Self {
-            image: options.pull.clone().or(own.as_ref().map(Own::image)),
-            digest: own.as_ref().map(|own| own.digest.clone()),
-            document,
-            initdata,
-            own_initdata,
-            secret: own.as_ref().map(|own| own.password.clone()),
-            registry: own.map(|own| own.registry),
-        })
+        if let Some(document) = document {
+            made.document = Some(scratch.write("document.toml", document)?);
+        }
+        let initdata = match &options.initdata {
+            Some(_) if options.is_without_initdata() => return Ok(made),
+            Some(path) => read(path)?,
+            None => sample(measured).into_bytes(),
+        };
+        made.own_initdata = options.initdata.is_none();
+        let image = config_image::encode(Magic::INITDATA, &initdata)?;
+        made.initdata = Some(scratch.write("initdata.img", image)?);
+        Ok(made)
     }
 
-    /// The port of the registry in this program.
-    #[must_use]
-    pub fn port(&self) -> Option<u16> {
-        let registry = self.registry.as_ref();
-        registry.map(|registry| registry.address().port())
-    }
-}
-
-/// Whether the registry here is of use: a document or initdata of the caller's says nothing of it.
-fn own_registry(options: &Options) -> bool {
-    let says_nothing = match options.expect {
-        Expect::Anonymous => options.initdata.is_some(),
-        Expect::Ready | Expect::Refused => options.document.is_some(),
-    };
-    options.pull.is_none() && !says_nothing
-}
-
-/// The registry in this program, and what only it knows.
-struct Own {
-    registry: FaultRegistry,
-    authority: Authority,
-    password: String,
-    digest: String,
-    has_login: bool,
-}
-
-impl Own {
-    fn start(expect: Expect) -> Result<Self> {
+    /// Starts a registry with one image and a CA of its own. Returns the document that it wants: an
+    /// entry with the CA, and with the account where it `has_login`.
+    fn start_registry(&mut self, has_login: bool) -> Result<String> {
         let authority = Authority::new("configdev-smoke private CA")?;
         let identity = authority.sign(&[relay::ADDRESS])?;
         let password = invent_password()?;
@@ -109,52 +89,27 @@ impl Own {
             ("smoke", b"by configdev-smoke\n"),
         ])?;
         let digest = Image::new(vec![layer]).publish(&mut content);
-        let has_login = expect != Expect::Anonymous;
-        let script = match has_login {
-            true => Script::new().login(Login::basic(USERNAME, &password)),
-            false => Script::new(),
-        };
+        let name = format!("{}:{}", relay::ADDRESS, relay::PORT);
+        let mut document = format!("[registries.\"{name}\"]\n");
+        let mut script = Script::new();
+        if has_login {
+            script = script.login(Login::basic(USERNAME, &password));
+            let _ = write!(document, "username = \"{USERNAME}\"\npassword = \"{password}\"\n");
+        }
+        let _ = write!(document, "ca-certs = \"\"\"\n{}\"\"\"\n", authority.certificate());
         let tls = Tls { identity: &identity, name: relay::ADDRESS, http: Http::One };
-        let registry = FaultRegistry::start(content, script, Some(&tls))?;
-        Ok(Self { registry, authority, password, digest, has_login })
+        self.registry = Some(FaultRegistry::start(content, script, Some(&tls))?);
+        self.image = Some(format!("{name}/smoke/image@{digest}"));
+        (self.digest, self.secret) = (Some(digest), Some(password));
+        Ok(document)
     }
 
-    fn name() -> String {
-        format!("{}:{}", relay::ADDRESS, relay::PORT)
+    /// The port of the registry in this program.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        let registry = self.registry.as_ref();
+        registry.map(|registry| registry.address().port())
     }
-
-    fn image(&self) -> String {
-        format!("{}/smoke/image@{}", Self::name(), self.digest)
-    }
-
-    /// An entry with the CA, and with the account where the registry wants one.
-    fn document(&self) -> String {
-        let mut text = format!("[registries.\"{}\"]\n", Self::name());
-        if self.has_login {
-            let _ = write!(text, "username = \"{USERNAME}\"\npassword = \"{}\"\n", self.password);
-        }
-        let _ = write!(text, "ca-certs = \"\"\"\n{}\"\"\"\n", self.authority.certificate());
-        text
-    }
-}
-
-/// The disk's image, and whether the document is ours.
-fn initdata(
-    options: &Options,
-    own: Option<&Own>,
-    scratch: &Scratch,
-) -> Result<(Option<PathBuf>, bool)> {
-    let (document, is_own) = match &options.initdata {
-        Some(_) if options.is_without_initdata() => return Ok((None, false)),
-        Some(path) => (read(path)?, false),
-        None => {
-            // Without a document of the node's only the measured one can say whom to trust.
-            let measured = own.filter(|_| options.expect == Expect::Anonymous);
-            (sample(measured.map(Own::document)).into_bytes(), true)
-        }
-    };
-    let image = config_image::encode(Magic::INITDATA, &document)?;
-    Ok((Some(scratch.write("initdata.img", image)?), is_own))
 }
 
 /// An initdata document with a policy that allows everything, and the puller's measured document.
@@ -179,7 +134,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 
 fn invent_password() -> Result<String> {
     let mut bytes = [0; 16];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(foreign_text::hex::encode(&bytes))
 }
 
@@ -191,10 +146,9 @@ mod tests {
 
     #[test]
     fn the_documents_made_here_are_documents() {
-        for expect in [Expect::Ready, Expect::Anonymous] {
-            let own = Own::start(expect).unwrap();
-            let document = own.document();
-            assert_eq!(document.contains("password"), expect == Expect::Ready);
+        for has_login in [true, false] {
+            let document = Surroundings::default().start_registry(has_login).unwrap();
+            assert_eq!(document.contains("password"), has_login);
             let parsed = puller_config::Document::parse(document.as_bytes());
             assert!(parsed.is_ok(), "{:?}", parsed.err());
         }

@@ -1,28 +1,22 @@
-//! An initrd as a directory, as far as `check-image` looks at it: files, folders and links.
+//! An initrd as a directory, as far as [`no_boot`](crate::no_boot) looks at it: files, folders,
+//! links.
 //!
 //! Names of the archive never lead out of the directory: links in them are followed inside of it,
 //! as the kernel follows them inside of the guest's root.
 
-use std::fs::{self, Permissions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use cpio::newc;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, mkdirat, openat, statat, symlinkat, unlinkat};
 
-/// The most that is unpacked, so that a bomb ends early.
-const MAX_BYTES: u64 = 4 << 30;
-
-/// The most links that one name leads through, as in the kernel.
-const MAX_LINKS: usize = 40;
-
-const KIND: u32 = 0o170_000;
-const DIRECTORY: u32 = 0o040_000;
-const FILE: u32 = 0o100_000;
-const LINK: u32 = 0o120_000;
+use crate::image::MAX_BYTES;
+use crate::no_boot::tree::Tree;
 
 /// Unpacks all archives of `initrd` below `root`.
 ///
@@ -30,40 +24,34 @@ const LINK: u32 = 0o120_000;
 ///
 /// Where it is no archive, is compressed by something other than gzip, xz or zstd, or is too large.
 pub fn unpack(initrd: &[u8], root: &Path) -> Result<()> {
-    let mut left = MAX_BYTES;
-    let mut rest = initrd;
+    all(initrd, &Tree::open(root)?, &mut MAX_BYTES.clone(), true)
+}
+
+/// Archives one behind the other, where `may_inflate` compressed ones too: no archive is compressed
+/// twice.
+fn all(mut rest: &[u8], root: &Tree, left: &mut u64, may_inflate: bool) -> Result<()> {
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         rest = &rest[start..];
         rest = match rest {
-            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => archive(rest, root, &mut left)?,
+            [b'0', b'7', b'0', b'7', b'0', b'1' | b'2', ..] => archive(rest, root, left)?,
+            _ if !may_inflate => bail!("what is compressed is no cpio archive"),
             [0x1f, 0x8b, ..] => {
                 let mut reader = flate2::bufread::GzDecoder::new(rest);
-                inner(read_all(&mut reader, left)?, root, &mut left)?;
+                all(&read_all(&mut reader, *left)?, root, left, false)?;
                 reader.into_inner()
             }
             [0x28, 0xb5, 0x2f, 0xfd, ..] => {
                 let reader = zstd::stream::read::Decoder::with_buffer(rest)?;
                 let mut reader = reader.single_frame();
-                inner(read_all(&mut reader, left)?, root, &mut left)?;
+                all(&read_all(&mut reader, *left)?, root, left, false)?;
                 reader.finish()
             }
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-                inner(through_xz(rest, left)?, root, &mut left)?;
+                all(&through_xz(rest, *left)?, root, left, false)?;
                 &[]
             }
             _ => bail!("it is neither a cpio archive nor gzip, xz or zstd"),
         };
-    }
-    Ok(())
-}
-
-/// What was compressed: archives, and no further compression.
-fn inner(bytes: Vec<u8>, root: &Path, left: &mut u64) -> Result<()> {
-    let mut rest = &bytes[..];
-    while let Some(start) = rest.iter().position(|byte| *byte != 0) {
-        rest = &rest[start..];
-        ensure!(rest.starts_with(b"07070"), "what is compressed is no cpio archive");
-        rest = archive(rest, root, left)?;
     }
     Ok(())
 }
@@ -95,7 +83,7 @@ fn through_xz(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
 }
 
 /// Unpacks one archive and gives what stands behind it.
-fn archive<'a>(mut rest: &'a [u8], root: &Path, left: &mut u64) -> Result<&'a [u8]> {
+fn archive<'a>(mut rest: &'a [u8], root: &Tree, left: &mut u64) -> Result<&'a [u8]> {
     loop {
         let reader = newc::Reader::new(rest)?;
         let entry = reader.entry();
@@ -111,91 +99,46 @@ fn archive<'a>(mut rest: &'a [u8], root: &Path, left: &mut u64) -> Result<&'a [u
     }
 }
 
-fn put(root: &Path, name: &str, mode: u32, content: &[u8]) -> Result<()> {
-    let Some(path) = place(root, Path::new(name))? else {
+/// Nothing for the root itself, for a name whose folder is not there, and for devices.
+fn put(root: &Tree, name: &str, mode: u32, content: &[u8]) -> Result<()> {
+    let name = Path::new(name);
+    let (Some(folder), Some(name)) = (name.parent().and_then(Path::to_str), name.file_name())
+    else {
         return Ok(());
     };
-    let stat = path.symlink_metadata().ok();
-    let (is_there, is_folder) = (stat.is_some(), stat.is_some_and(|stat| stat.is_dir()));
-    match mode & KIND {
-        DIRECTORY if is_folder => {}
-        DIRECTORY => {
-            if is_there {
-                fs::remove_file(&path)?;
-            }
-            fs::create_dir(&path)?;
-        }
-        FILE | LINK => {
-            if is_there && !is_folder {
-                fs::remove_file(&path)?;
-            }
-            if mode & KIND == LINK {
-                symlink(std::ffi::OsStr::from_bytes(content), &path)?;
-            } else {
-                fs::write(&path, content)?;
-                // Readable whatever it was: it is to be looked at.
-                fs::set_permissions(&path, Permissions::from_mode(mode & 0o777 | 0o600))?;
-            }
+    let Some(folder) = root.at(folder, OFlags::PATH | OFlags::DIRECTORY)? else {
+        return Ok(());
+    };
+    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let there = there.map(|stat| FileType::from_raw_mode(stat.st_mode));
+    // The name's own last part: a link there is replaced, not followed.
+    if there.is_some_and(|there| there != FileType::Directory) {
+        unlinkat(&folder, name, AtFlags::empty())?;
+    }
+    match FileType::from_raw_mode(mode) {
+        FileType::Directory if there == Some(FileType::Directory) => {}
+        FileType::Directory => mkdirat(&folder, name, Mode::RWXU)?,
+        FileType::Symlink => symlinkat(OsStr::from_bytes(content), &folder, name)?,
+        FileType::RegularFile => {
+            let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            // Readable whatever it was: it is to be looked at.
+            let mode = Mode::from_raw_mode(mode & 0o777 | 0o600);
+            File::from(openat(&folder, name, new, mode)?).write_all(content)?;
         }
         _ => {}
     }
     Ok(())
 }
 
-/// Where a name is below `root`, with the links of its folders followed; nothing for the root
-/// itself and for a name whose folder is not there.
-fn place(root: &Path, name: &Path) -> Result<Option<PathBuf>> {
-    let mut links = 0;
-    let mut inside = PathBuf::new();
-    let mut todo: Vec<PathBuf> = parts(name)?;
-    while let Some(part) = todo.pop() {
-        if part.as_os_str() == ".." {
-            inside.pop();
-            continue;
-        }
-        let path = root.join(&inside).join(&part);
-        // The name's own last part: a link there is replaced, not followed.
-        if todo.is_empty() {
-            return Ok(Some(path));
-        }
-        match path.symlink_metadata() {
-            Ok(stat) if stat.is_symlink() => {
-                links += 1;
-                ensure!(links <= MAX_LINKS, "too many links");
-                let target = fs::read_link(&path)?;
-                if target.is_absolute() {
-                    inside = PathBuf::new();
-                }
-                todo.extend(parts(&target)?);
-            }
-            Ok(stat) if stat.is_dir() => inside.push(part),
-            _ => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// The parts of a path, last first.
-fn parts(path: &Path) -> Result<Vec<PathBuf>> {
-    let mut parts = Vec::new();
-    for part in path.components() {
-        match part {
-            Component::Normal(part) => parts.push(part.into()),
-            Component::ParentDir => parts.push("..".into()),
-            Component::RootDir | Component::CurDir => {}
-            Component::Prefix(_) => bail!("a strange name"),
-        }
-    }
-    parts.reverse();
-    Ok(parts)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use flate2::Compression;
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::image::{FILE, LINK};
 
     fn newc_of(entries: &[(&str, u32, &str)]) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -1,12 +1,10 @@
 //! The command line.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::check_image::{self, Finding, Level};
 use crate::find::DEFAULT_WAIT;
 use crate::journal::Log;
 use crate::measured::Layout;
@@ -16,12 +14,6 @@ use crate::{Options, Strict, refresh};
 
 /// Exit code for a wrong command line.
 pub const USAGE: u8 = 64;
-
-/// Exit code for an image with an error.
-const FOUND: u8 = 65;
-
-/// Exit code for an image that cannot be read.
-const UNREADABLE: u8 = 66;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -42,17 +34,6 @@ Exit codes:
 
 Example:
   initdata-processor refresh --listen unix:/run/initdata-processor/imagepuller.socket &";
-
-const CHECK_EXIT_CODES: &str = "\
-Exit codes:
-   0  no error was found; there may be warnings
-  64  wrong command line
-  65  an error was found
-  66  ROOT or FILE cannot be read
-
-Example:
-  initdata-processor check-image rootfs --kernel-config linux/.config \\
-      --kernel-parameters 'agent.guest_components_procs=none'";
 
 /// Verify initdata against the TEE, then copy the configuration disks into place.
 ///
@@ -149,38 +130,6 @@ pub enum Command {
         #[command(flatten)]
         common: CommonOptions,
     },
-
-    /// Check, where a guest image is built, whether its parts fit together
-    ///
-    /// Looks whether the agent knows policies and looks for initdata itself, whether units,
-    /// drop-ins (or the script that is the first program) and settings fit to that, who listens
-    /// where the agent asks for images, and whether the kernel has what the programs need. Prints
-    /// one line for each finding. Runs nothing of the image, and follows no link out of it.
-    #[command(verbatim_doc_comment, after_help = CHECK_EXIT_CODES)]
-    CheckImage(CheckImage),
-}
-
-/// What to check.
-#[derive(Args, Clone, Debug)]
-pub struct CheckImage {
-    /// The image's root directory
-    pub root: PathBuf,
-
-    /// The agent, below ROOT
-    #[arg(long, value_name = "PATH", default_value = "/usr/bin/kata-agent")]
-    pub agent: PathBuf,
-
-    /// The kernel's configuration, where it is not ROOT/boot/config-*
-    #[arg(long, value_name = "FILE")]
-    pub kernel_config: Option<PathBuf>,
-
-    /// The guest's kernel parameters, as in kernel_params of Kata's configuration
-    #[arg(long, value_name = "TEXT")]
-    pub kernel_parameters: Option<String>,
-
-    /// One JSON object for each finding
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// What every command takes.
@@ -209,7 +158,7 @@ impl Cli {
     pub fn common(&self) -> &CommonOptions {
         match &self.command {
             Some(Command::Refresh { common, .. }) => common,
-            Some(Command::CheckImage(_)) | None => &self.common,
+            None => &self.common,
         }
     }
 
@@ -228,38 +177,6 @@ impl Cli {
     }
 }
 
-impl CheckImage {
-    /// Checks and prints; the exit code.
-    pub fn run(&self) -> u8 {
-        let options = check_image::Options {
-            root: self.root.clone(),
-            agent: self.agent.clone(),
-            kernel_config: self.kernel_config.clone(),
-            kernel_parameters: self.kernel_parameters.clone(),
-        };
-        let findings = match check_image::check(&options) {
-            Ok(findings) => findings,
-            Err(error) => {
-                let _ =
-                    writeln!(io::stderr(), "initdata-processor: cannot check the image: {error}");
-                return UNREADABLE;
-            }
-        };
-        for finding in &findings {
-            let text = if self.json { finding.json() } else { finding.to_string() };
-            let _ = writeln!(io::stdout(), "{text}");
-        }
-        let is_error = |finding: &Finding| finding.level == Level::Error;
-        if findings.iter().any(is_error) { FOUND } else { 0 }
-    }
-}
-
-/// The path of a socket that is given as the puller's are.
-fn socket(text: &str) -> Result<PathBuf, &'static str> {
-    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or("expected unix:PATH")
-}
-
 impl CommonOptions {
     /// What [`refresh::serve`] needs to know.
     #[must_use]
@@ -270,6 +187,11 @@ impl CommonOptions {
             include_loop: self.include_loop,
         }
     }
+}
+
+fn socket(text: &str) -> Result<PathBuf, &'static str> {
+    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or("expected unix:PATH")
 }
 
 #[cfg(test)]

@@ -32,13 +32,11 @@
 //!   initdata, out of the agent's reach. [`copy`]: an accepted one in memory, in its place.
 //! - [`insecure`]: the configurations' files, or the reasons why there are none. [`settings`]:
 //!   which there are. [`origin`]: the disk that each came from.
-//! - [`check_image`]: not in the guest, but where its image is built.
 //! - `names`: of the files in a directory. [`kernel_parameter`]: words of the command line.
 //!   [`journal`]: log lines. [`paths`]: where all this is. [`notify`]: systemd's word. [`bug`]:
 //!   what a panic says, and that it too ends in the deny-all policy.
 
 pub mod bug;
-pub mod check_image;
 pub mod cli;
 pub mod copy;
 pub mod default_policy;

@@ -23,9 +23,6 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    if let Some(Command::CheckImage(check)) = &cli.command {
-        return ExitCode::from(check.run());
-    }
     let common = cli.common();
     let paths = Paths::below(&common.root);
     let kmsg = match common.log {
@@ -47,7 +44,7 @@ fn main() -> ExitCode {
         journal.warn(format_args!("core dumps stay possible: {error}"));
     }
     ExitCode::from(match &cli.command {
-        Some(Command::CheckImage(_)) | None => {
+        None => {
             heap::keep();
             let notifier = Notifier::from_environment(&mut journal);
             let verdict = run(&cli.options(), cli.strict_exit, &mut journal);

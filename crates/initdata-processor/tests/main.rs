@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-mod cases;
 mod configuration;
 mod copy;
 mod initdata;

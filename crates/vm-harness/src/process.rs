@@ -123,7 +123,7 @@ pub fn run_with_input<A: AsRef<OsStr>>(
 ) -> Result<Output> {
     let mut command = bound_command(program);
     command.args(arguments).stdin(File::open(input)?);
-    checked(program, output(scratch, command, None)?)
+    checked(program, output(scratch, command)?)
 }
 
 /// Runs `program` to its end and returns its output, whatever its exit code.
@@ -138,49 +138,22 @@ pub fn run<A: AsRef<OsStr>>(
 ) -> Result<Output> {
     let mut command = bound_command(program);
     command.args(arguments);
-    output(scratch, command, None)
+    output(scratch, command)
 }
 
-/// As [`run`], but the program is killed after `limit`.
-///
-/// # Errors
-///
-/// Then, and where the program cannot be started.
-pub fn run_within<A: AsRef<OsStr>>(
-    limit: Duration,
-    scratch: &Scratch,
-    program: impl AsRef<OsStr>,
-    arguments: impl IntoIterator<Item = A>,
-) -> Result<Output> {
-    let mut command = bound_command(program);
-    command.args(arguments);
-    output(scratch, command, Some(limit))
-}
-
-fn output(scratch: &Scratch, mut command: Command, limit: Option<Duration>) -> Result<Output> {
+fn output(scratch: &Scratch, mut command: Command) -> Result<Output> {
     // Files, not pipes: a full pipe would stop the program while this function only looks whether
     // it has ended.
     let mut outputs = [tempfile::tempfile()?, tempfile::tempfile()?];
     let [stdout, stderr] = &outputs;
     command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = scratch.spawn(&mut command)?;
-    let start = Instant::now();
-    let mut is_late = false;
     let status = loop {
         match scratch.reap(&mut child)? {
             Some(status) => break status,
             None => sleep(POLL),
         }
-        if !is_late && limit.is_some_and(|limit| start.elapsed() > limit) {
-            is_late = true;
-            child.kill()?;
-        }
     };
-    ensure!(
-        !is_late,
-        "it had not ended after {} s, and was killed",
-        limit.unwrap_or_default().as_secs()
-    );
     let mut texts = [Vec::new(), Vec::new()];
     for (file, text) in outputs.iter_mut().zip(&mut texts) {
         file.rewind()?;

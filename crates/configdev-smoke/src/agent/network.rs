@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::io;
-use std::net::Ipv4Addr;
+use std::path::Path;
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
 };
 
-use super::{late, modprobe};
-use crate::seen::Seen;
+use super::{files, late, modprobe};
+use crate::seen::Driver;
 
 /// The guest's address and the gateway on QEMU's own network.
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 15);
-const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+const ADDRESS: [u8; 4] = [10, 0, 2, 15];
+const GATEWAY: [u8; 4] = [10, 0, 2, 2];
 
 /// Message types of rtnetlink.
 const NEW_LINK: u16 = 16;
@@ -28,7 +28,7 @@ const FLAGS: u16 = 0x1 | 0x4 | 0x400;
 const EXISTS: i32 = 17;
 
 /// Brings the network up.
-pub fn up(name_server: Option<&str>) -> Seen {
+pub fn up(name_server: Option<&str>) -> Driver {
     let mut interface = find();
     let mut loaded = false;
     if interface.is_none() {
@@ -42,28 +42,20 @@ pub fn up(name_server: Option<&str>) -> Seen {
         None => Some("there is no interface".to_owned()),
         Some(name) => configure(name, name_server).err().map(|error| error.to_string()),
     };
-    Seen::Network { interface, loaded, error }
+    Driver { interface, loaded, error }
 }
 
 /// The first interface that is not the loopback.
 fn find() -> Option<String> {
-    let folder = fs::read_dir("/sys/class/net").ok()?;
-    let mut names: Vec<String> = folder
-        .flatten()
-        .filter(|entry| entry.path().join("device").exists())
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names.into_iter().next()
+    let folder = "/sys/class/net";
+    let mut names = files::names(folder).into_iter();
+    names.find(|name| Path::new(folder).join(name).join("device").exists())
 }
 
 fn configure(name: &str, name_server: Option<&str>) -> io::Result<()> {
-    let loopback = index("lo")?;
-    let card = index(name)?;
-    ask(NEW_LINK, &link(loopback))?;
-    ask(NEW_LINK, &link(card))?;
-    ask(NEW_ADDRESS, &address(card))?;
-    ask(NEW_ROUTE, &route(card))?;
+    for (kind, body) in requests(index("lo")?, index(name)?) {
+        ask(kind, &body)?;
+    }
     if let Some(server) = name_server {
         // As the agent, which gets it from the host.
         let path = "/etc/resolv.conf";
@@ -73,43 +65,36 @@ fn configure(name: &str, name_server: Option<&str>) -> io::Result<()> {
     Ok(())
 }
 
-fn index(name: &str) -> io::Result<u32> {
+fn index(name: &str) -> io::Result<[u8; 4]> {
     let text = fs::read_to_string(format!("/sys/class/net/{name}/ifindex"))?;
-    text.trim().parse().map_err(io::Error::other)
+    let index: u32 = text.trim().parse().map_err(io::Error::other)?;
+    Ok(index.to_ne_bytes())
 }
 
-/// `struct ifinfomsg`: up.
-fn link(index: u32) -> Vec<u8> {
-    const UP: u32 = 1;
-    let mut message = vec![0; 4];
-    for word in [index, UP, UP] {
-        message.extend(word.to_ne_bytes());
-    }
-    message
+/// Both interfaces up, the card's address, and a route to everywhere: the types of the messages, and
+/// the structures of the kernel's with their attributes.
+fn requests(loopback: [u8; 4], card: [u8; 4]) -> [(u16, Vec<u8>); 4] {
+    let up = 1_u32.to_ne_bytes();
+    let (local, address, gateway, through) =
+        (attribute(2), attribute(1), attribute(5), attribute(4));
+    [
+        // `struct ifinfomsg`: the flags, and which of them change.
+        (NEW_LINK, [[0; 4], loopback, up, up].concat()),
+        (NEW_LINK, [[0; 4], card, up, up].concat()),
+        // `struct ifaddrmsg`, with the local address twice, as it is for no point-to-point link.
+        (NEW_ADDRESS, [[2, 24, 0, 0], card, address, ADDRESS, local, ADDRESS].concat()),
+        // `struct rtmsg`: unicast, in the main table.
+        (
+            NEW_ROUTE,
+            [[2, 0, 0, 0], [254, 3, 0, 1], [0; 4], gateway, GATEWAY, through, card].concat(),
+        ),
+    ]
 }
 
-/// `struct ifaddrmsg`, with the local address twice, as it is for no point-to-point link.
-fn address(index: u32) -> Vec<u8> {
-    let mut message = vec![2, 24, 0, 0];
-    message.extend(index.to_ne_bytes());
-    for kind in [1, 2] {
-        attribute(&mut message, kind, ADDRESS.octets());
-    }
-    message
-}
-
-/// `struct rtmsg`: a unicast route to everywhere in the main table.
-fn route(index: u32) -> Vec<u8> {
-    let mut message = vec![2, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0];
-    attribute(&mut message, 5, GATEWAY.octets());
-    attribute(&mut message, 4, index.to_ne_bytes());
-    message
-}
-
-fn attribute(message: &mut Vec<u8>, kind: u16, value: [u8; 4]) {
-    message.extend(8_u16.to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend(value);
+/// The head of an attribute of four bytes.
+fn attribute(kind: u16) -> [u8; 4] {
+    let ([a, b], [c, d]) = (8_u16.to_ne_bytes(), kind.to_ne_bytes());
+    [a, b, c, d]
 }
 
 /// Sends one request and reads the kernel's answer.
@@ -147,9 +132,8 @@ mod tests {
 
     #[test]
     fn messages_have_the_kernels_layout() {
-        assert_eq!(link(2).len(), 16);
-        assert_eq!(address(2).len(), 8 + 2 * 8);
-        assert_eq!(route(2).len(), 12 + 2 * 8);
+        let lengths = requests([1, 0, 0, 0], [2, 0, 0, 0]).map(|(_, body)| body.len());
+        assert_eq!(lengths, [16, 16, 8 + 2 * 8, 12 + 2 * 8]);
         let mut answer = vec![0; 36];
         answer[16..20].copy_from_slice(&(-EXISTS).to_ne_bytes());
         assert_eq!(answered(&answer), -EXISTS);

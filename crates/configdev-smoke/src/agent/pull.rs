@@ -1,4 +1,5 @@
-//! The one connection of the agent, and a pull over it.
+//! The guest components that the agent starts before it connects (`launch_process` and
+//! `launch_plan` of Kata 4.1), its one connection, and a pull over it.
 
 use std::fs;
 use std::io;
@@ -9,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use vm_harness::ttrpc::{call, field, fields, put};
 
-use super::{Console, late, mounts};
-use crate::seen::{MAX_TEXT_CHARS, Seen};
+use super::{Console, files, late};
+use crate::options::CDH_SOCKET;
+use crate::seen::{MAX_TEXT_CHARS, Pull, Socket};
 
 /// Where the agent wants the image; the name is that of a container.
 const BUNDLE: &str = "/run/kata-containers/smoke";
@@ -19,57 +21,88 @@ const BUNDLE: &str = "/run/kata-containers/smoke";
 const OTHERS: [&str; 2] =
     ["/run/guest-services/imagepull.socket", "/run/initdata-processor/imagepuller.socket"];
 
-/// Connects as the agent does: if the socket is there now, or never. `starts_the_hub`: the agent
-/// has taken the socket away or waits for another program's.
-pub fn connect(socket: &str, starts_the_hub: bool, console: &mut Console) -> Option<UnixStream> {
-    let mode = mode(socket);
+/// Where the agent starts the data hub from; it removes [`CDH_SOCKET`] before.
+const HUB: &str = "/usr/local/bin/confidential-data-hub";
+
+/// Connects as the agent does: if the socket is there now, or never. Not where it has taken the
+/// socket away, or waits for another program's.
+pub fn connect(socket: &str, console: &mut Console) -> Option<UnixStream> {
+    let starts_the_hub = starts_the_hub(socket, console);
+    let mode = files::mode(socket);
     let mut late_secs = None;
-    let connection = match (&mode, starts_the_hub) {
-        (_, true) => Err("the agent starts the image's hub, and connects to nobody else".into()),
-        (None, false) => {
+    let connection = match &mode {
+        _ if starts_the_hub => {
+            Err("the agent starts the image's hub, and connects to nobody else".to_owned())
+        }
+        None => {
             late_secs = late(|| Path::new(socket).exists());
             Err("it is not there".to_owned())
         }
-        (Some(_), false) => UnixStream::connect(socket).map_err(|error| error.to_string()),
+        Some(_) => UnixStream::connect(socket).map_err(|error| error.to_string()),
     };
-    console.say(&Seen::Socket {
-        path: socket.to_owned(),
-        mode,
-        error: connection.as_ref().err().cloned(),
-        late_secs,
-    });
-    for path in OTHERS.iter().filter(|other| **other != socket) {
-        console.say(&Seen::Socket {
-            path: (*path).to_owned(),
-            mode: self::mode(path),
-            error: None,
-            late_secs: None,
-        });
-    }
+    let error = connection.as_ref().err().cloned();
+    let mut sockets = vec![Socket { path: socket.to_owned(), mode, error, late_secs }];
+    sockets.extend(OTHERS.iter().filter(|other| **other != socket).map(|other| {
+        let (path, mode) = ((*other).to_owned(), files::mode(other));
+        Socket { path, mode, ..Socket::default() }
+    }));
+    console.say("sockets", &sockets);
     connection.ok()
 }
 
-fn mode(path: &str) -> Option<String> {
-    let stat = fs::metadata(path).ok()?;
-    Some(format!("{:04o}", stat.permissions().mode() & 0o7777))
+/// Does what the agent does with the hub's socket. Whether the agent then makes no connection.
+fn starts_the_hub(socket: &str, console: &mut Console) -> bool {
+    let processes = processes();
+    if socket != CDH_SOCKET || matches!(processes.as_deref(), Some("none" | "attestation-agent")) {
+        return false;
+    }
+    let is_there = fs::metadata(HUB).is_ok_and(|stat| stat.permissions().mode() & 0o111 != 0);
+    console.say("hub", &is_there);
+    if is_there {
+        // Then it starts the hub, which makes its own.
+        let _ = fs::remove_file(socket);
+    }
+    true
+}
+
+/// `agent.guest_components_procs`: from the file that the agent is given, or from the kernel's
+/// parameters, of which the last counts.
+fn processes() -> Option<String> {
+    let mut arguments = std::env::args().skip(1);
+    let config = arguments.find(|argument| argument == "--config" || argument == "-c");
+    if let Some(path) = config.and_then(|_| arguments.next()) {
+        return in_configuration(&fs::read_to_string(path).unwrap_or_default());
+    }
+    let parameters = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let words = parameters.split_whitespace();
+    let mut values = words.filter_map(|word| word.strip_prefix("agent.guest_components_procs="));
+    values.next_back().map(str::to_owned)
+}
+
+/// The key's value in the agent's configuration, a line of TOML before the first table.
+fn in_configuration(text: &str) -> Option<String> {
+    let mut top = text.lines().take_while(|line| !line.starts_with('['));
+    let value = top.find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        (key.trim() == "guest_components_procs").then_some(value)
+    });
+    Some(value?.trim().trim_matches('"').to_owned())
 }
 
 /// Asks for the image and looks at what is mounted then.
-pub fn pull(image: &str, connection: Option<UnixStream>, limit: Duration, console: &mut Console) {
+pub fn pull(image: &str, connection: Option<UnixStream>, limit: Duration) -> Pull {
     let start = Instant::now();
     let answer = match connection {
         Some(connection) => ask(image, connection, limit),
         None => Err("the agent has no connection to ask over".to_owned()),
     };
     let rootfs = format!("{BUNDLE}/rootfs");
-    let entries = fs::read_dir(&rootfs).map_or(0, Iterator::count);
-    console.say(&Seen::Pull {
-        digest: answer.as_ref().ok().cloned(),
-        error: answer.err(),
+    Pull {
+        answer,
         secs: start.elapsed().as_secs_f64(),
-        entries,
-        mounted: mounts::kind_at(&rootfs),
-    });
+        entries: fs::read_dir(&rootfs).map_or(0, Iterator::count),
+        mounted: files::mounted_at(&rootfs),
+    }
 }
 
 fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<String, String> {
@@ -79,10 +112,7 @@ fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<Strin
     let answer = fs::create_dir_all(BUNDLE)
         .and_then(|()| connection.set_read_timeout(Some(limit)))
         .map_err(anyhow::Error::from)
-        .and_then(|()| {
-            let (service, method) = ("api.ImagePullService", "PullImage");
-            call(&mut connection, service, method, &payload)
-        })
+        .and_then(|()| call(&mut connection, "api.ImagePullService", "PullImage", &payload))
         .and_then(|answer| fields(&answer));
     match answer {
         Ok(answer) => Ok(String::from_utf8_lossy(&field(&answer, 1)).into_owned()),
@@ -93,7 +123,21 @@ fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<Strin
 
 /// Whether the connection's limit is what ended a call.
 fn is_late(error: &anyhow::Error) -> bool {
-    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    let mut kinds = causes.map(io::Error::kind);
-    kinds.any(|kind| kind == io::ErrorKind::WouldBlock)
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_says_it_before_its_first_table() {
+        let value = |text| in_configuration(text);
+        assert_eq!(
+            value("log_level = \"info\"\nguest_components_procs = \"none\"\n").as_deref(),
+            Some("none")
+        );
+        assert_eq!(value("[x]\nguest_components_procs = \"none\"\n"), None);
+    }
 }

@@ -1,202 +1,155 @@
 //! Sockets, the clock, the network, the pull, memory.
 
-use super::{Row, View};
-use crate::exit::Kind;
+use problem::Severity;
+
+use super::{Case, Said, failed, fine, shown, skipped, warning};
 use crate::options::Expect;
-use crate::seen::Seen;
 
 /// How far a guest's clock may be off: the least that tokens and certificates allow for.
 const CLOCK_SECS: u64 = 60;
 
-impl View<'_> {
-    pub(super) fn service(&self) -> Vec<Row> {
-        let ends = self.find(|seen| match seen {
-            Seen::Ends { why } => Some(why.clone()),
-            _ => None,
-        });
-        if let Some(why) = ends {
-            let row = Row::new("agent", Kind::Sockets);
-            let why = foreign_text::one_line(&why).up_to(300);
-            return vec![
-                row.failed(format!("it ends at its start: {why}"), "see the rows above"),
-                self.clock(),
-            ];
-        }
-        let rows = [self.sockets(), self.clock(), self.network(), self.pull()];
-        rows.into_iter().chain(self.memory()).collect()
-    }
+/// What to do about a pull that failed, by words of the puller's; the first that fits.
+const PULLS: [(&[&str], &str); 4] = [
+    (
+        &["not valid yet", "not yet valid", "expired"],
+        "see the row clock: certificates are judged by the guest's",
+    ),
+    (&["certificate", "UnknownIssuer"], "the document's ca-certs have to name the registry's CA"),
+    (&["overlay"], "the kernel needs OVERLAY_FS, and TMPFS_XATTR for the store"),
+    (&["no connection"], "see the row sockets"),
+];
 
-    fn sockets(&self) -> Row {
-        let row = Row::new("sockets", Kind::Sockets);
-        let mut told = Vec::new();
-        let mut agents = None;
-        for seen in self.seen() {
-            if let Seen::Socket { path, mode, error, late_secs } = seen {
-                agents = agents.or(Some((path, mode, error, *late_secs)));
-                told.push(format!("{path} {}", mode.as_deref().unwrap_or("not there")));
-            }
+pub fn ends(case: &Case<'_>) -> Said {
+    let why = shown(case.run.seen.ends.as_ref()?, 300);
+    failed(format!("it ends at its start: {why}"), "see the rows above")
+}
+
+pub fn sockets(case: &Case<'_>) -> Said {
+    let parameter = "say agent.guest_components_procs=none (or attestation-agent) in --append and \
+                     in kernel_params (docs/guest.md, \"Which set-up\")";
+    match case.run.seen.hub {
+        Some(true) => {
+            let text = "the agent removes the puller's socket and starts the image's own hub";
+            return failed(text, parameter);
         }
-        let hub = self.find(|seen| match seen {
-            Seen::Hub { is_there } => Some(*is_there),
-            _ => None,
-        });
-        let parameter = "say agent.guest_components_procs=none (or attestation-agent) in \
-                         --append and in kernel_params (docs/guest.md, \"Which set-up\")";
-        match (hub, agents) {
-            (Some(true), _) => row.failed(
-                "the agent removes the puller's socket and starts the image's own hub",
-                parameter,
-            ),
-            (Some(false), _) => row.failed(
+        Some(false) => {
+            return failed(
                 "the agent would start a hub, which the image does not have, and so connects to \
                  nobody: its first pull panics",
                 parameter,
-            ),
-            (None, Some((path, _, Some(_), Some(secs)))) => row.failed(
-                format!("{path} was not there when the agent started, but {secs:.1} s later"),
-                "let the agent start after the socket is there: After=imagepuller-hub.service, or \
-                 the loop in init-example",
-            ),
-            (None, Some((path, mode, Some(error), None))) => {
-                let error = foreign_text::one_line(error).up_to(200);
-                let mode = mode.as_deref().unwrap_or("none");
-                row.failed(
-                    format!("no connection to {path} (mode {mode}): {error}"),
-                    "start imagepuller hub before the agent (stock-agent, or init-example); for an \
-                     agent with another socket say --socket",
-                )
-            }
-            (None, Some((path, Some(mode), None, _))) if mode != "0600" => row.failed(
-                format!("{path} has the mode {mode}, so others can ask for images"),
-                "let nothing but imagepuller make or change it",
-            ),
-            (None, Some(_)) => row.fine(told.join(", ")),
-            (None, None) => row.skipped("the agent did not get so far"),
+            );
         }
+        None => {}
     }
-
-    pub(super) fn clock(&self) -> Row {
-        let row = Row::new("clock", Kind::Surroundings);
-        let clock = self.find(|seen| match seen {
-            Seen::Agent { clock_secs, .. } => Some(*clock_secs),
-            _ => None,
-        });
-        let (clock, (start, end)) = (clock.unwrap_or(0), self.case.clock_secs);
-        let remedy = "build RTC_CLASS, RTC_HCTOSYS and RTC_DRV_CMOS into the kernel, and let no \
-                      program of the image set the clock; certificates are judged by it";
-        if clock + CLOCK_SECS < start {
-            row.failed(format!("{} s slow", start - clock), remedy)
-        } else if clock > end + CLOCK_SECS {
-            row.failed(format!("{} s fast", clock - end), remedy)
-        } else {
-            row.fine("right")
+    let Some(socket) = case.run.seen.sockets.first() else {
+        return skipped();
+    };
+    let path = &socket.path;
+    match (&socket.mode, &socket.error, socket.late_secs) {
+        (_, Some(_), Some(secs)) => failed(
+            format!("{path} was not there when the agent started, but {secs:.1} s later"),
+            "let the agent start after the socket is there: After=imagepuller-hub.service, or the \
+             loop in init-example",
+        ),
+        (mode, Some(error), None) => {
+            let (mode, error) = (mode.as_deref().unwrap_or("none"), shown(error, 200));
+            failed(
+                format!("no connection to {path} (mode {mode}): {error}"),
+                "start imagepuller hub before the agent (stock-agent, or init-example); for an \
+                 agent with another socket say --socket",
+            )
         }
-    }
-
-    fn network(&self) -> Row {
-        let row = Row::new("network", Kind::Drivers);
-        let network = self.find(|seen| match seen {
-            Seen::Network { interface, loaded, error } => {
-                Some((interface.clone(), *loaded, error.clone()))
-            }
-            _ => None,
-        });
-        let driver = "build VIRTIO_NET into the kernel, or load virtio_net before the agent starts";
-        match network {
-            None => row.skipped("the agent did not get so far"),
-            Some((interface, _, Some(error))) => {
-                let name = interface.as_deref().unwrap_or("none");
-                let error = foreign_text::one_line(&error).up_to(200);
-                row.failed(format!("interface {name}: {error}"), driver)
-            }
-            Some((interface, loaded, None)) => {
-                let name = interface.unwrap_or_default();
-                match loaded {
-                    true => row.warning(
-                        format!("{name}, after the stand-in had loaded virtio_net"),
-                        driver,
-                    ),
-                    false => row.fine(name),
-                }
-            }
+        (Some(mode), None, _) if mode != "0600" => failed(
+            format!("{path} has the mode {mode}, so others can ask for images"),
+            "let nothing but imagepuller make or change it",
+        ),
+        _ => {
+            let told = case.run.seen.sockets.iter().map(|socket| {
+                format!("{} {}", socket.path, socket.mode.as_deref().unwrap_or("not there"))
+            });
+            fine(told.collect::<Vec<_>>().join(", "))
         }
-    }
-
-    fn pull(&self) -> Row {
-        let row = Row::new("pull", Kind::Pull);
-        if !self.case.has_image {
-            return row.skipped("no image: with a document of yours name one with --pull");
-        }
-        let pull = self.find(|seen| match seen {
-            Seen::Pull { digest, error, secs, entries, mounted } => {
-                Some((digest.clone(), error.clone(), *secs, *entries, mounted.clone()))
-            }
-            _ => None,
-        });
-        let Some((digest, error, secs, entries, mounted)) = pull else {
-            return row.skipped("the agent did not get so far");
-        };
-        let row = row.secs(secs);
-        if self.case.expect == Expect::Refused {
-            return match (error, entries) {
-                (Some(error), 0) => row.fine(format!("refused: {}", shown(&error))),
-                _ => row.failed(
-                    "an image was pulled in a guest whose initdata was refused",
-                    "the puller has to see /run/insecure-cfg/initdata.refused: let it use \
-                     --config /run/insecure-cfg/imagepuller.toml",
-                ),
-            };
-        }
-        match (error, &self.case.digest) {
-            (Some(error), _) => row.failed(shown(&error), remedy(&error)),
-            (None, Some(wanted)) if digest.as_ref() != Some(wanted) => row.failed(
-                format!("the digest is {}", shown(&digest.unwrap_or_default())),
-                "somebody else than imagepuller answered the agent",
-            ),
-            (None, _) if entries == 0 || mounted.is_none() => row.failed(
-                "answered, but nothing is mounted where the agent looks",
-                "the puller has to share the agent's mount namespace (docs/guest.md)",
-            ),
-            (None, _) => {
-                let (digest, kind) = (digest.unwrap_or_default(), mounted.unwrap_or_default());
-                row.fine(format!("{} in {secs:.1} s, mounted as {kind}", shown(&digest)))
-            }
-        }
-    }
-
-    fn memory(&self) -> Option<Row> {
-        let row = Row::new("memory", Kind::Surroundings);
-        self.find(|seen| match seen {
-            Seen::Memory { total, available, peaks } => {
-                let peaks = peaks.iter().map(|(name, kib)| {
-                    let name = foreign_text::one_line(name).up_to(40);
-                    format!(", {name} at most {} MiB", kib >> 10)
-                });
-                let text = format!("{} of {} MiB left", available >> 10, total >> 10);
-                Some(peaks.fold(text, |text, peak| text + &peak))
-            }
-            _ => None,
-        })
-        .map(|text| row.fine(text))
     }
 }
 
-fn shown(text: &str) -> String {
-    foreign_text::one_line(text).up_to(600).to_string()
-}
-
-/// What to do about a pull that failed, by words of the puller's.
-fn remedy(error: &str) -> &'static str {
-    let has = |word| error.contains(word);
-    if has("not valid yet") || has("not yet valid") || has("expired") {
-        "see the row clock: certificates are judged by the guest's"
-    } else if has("certificate") || has("UnknownIssuer") {
-        "the document's ca-certs have to name the registry's CA"
-    } else if has("overlay") {
-        "the kernel needs OVERLAY_FS, and TMPFS_XATTR for the store"
-    } else if has("no connection") {
-        "see the row sockets"
+pub fn clock(case: &Case<'_>) -> Said {
+    let clock = case.run.seen.agent.as_ref().map_or(0, |agent| agent.clock_secs);
+    let (start, end) = case.run.clock_secs;
+    let text = if clock + CLOCK_SECS < start {
+        format!("{} s slow", start - clock)
+    } else if clock > end + CLOCK_SECS {
+        format!("{} s fast", clock - end)
     } else {
-        "see what the puller says; docs/messages.md has its errors"
+        return fine("right");
+    };
+    failed(
+        text,
+        "build RTC_CLASS, RTC_HCTOSYS and RTC_DRV_CMOS into the kernel, and let no program of the \
+         image set the clock; certificates are judged by it",
+    )
+}
+
+pub fn network(case: &Case<'_>) -> Said {
+    let driver = "build VIRTIO_NET into the kernel, or load virtio_net before the agent starts";
+    let Some(network) = &case.run.seen.network else {
+        return skipped();
+    };
+    let name = network.interface.as_deref().unwrap_or("none");
+    match &network.error {
+        Some(error) => failed(format!("interface {name}: {}", shown(error, 200)), driver),
+        None if network.loaded => {
+            warning(format!("{name}, after the stand-in had loaded virtio_net"), driver)
+        }
+        None => fine(name),
     }
+}
+
+pub fn pull(case: &Case<'_>) -> Said {
+    if case.around.image.is_none() {
+        let text = "no image: with a document of yours name one with --pull";
+        return Some((Severity::Skipped, text.to_owned(), ""));
+    }
+    let Some(pull) = &case.run.seen.pull else {
+        return skipped();
+    };
+    if case.options.expect == Expect::Refused {
+        return match &pull.answer {
+            Err(error) if pull.entries == 0 => fine(format!("refused: {}", shown(error, 600))),
+            _ => failed(
+                "an image was pulled in a guest whose initdata was refused",
+                "the puller has to see /run/insecure-cfg/initdata.refused: let it use \
+                 --config /run/insecure-cfg/imagepuller.toml",
+            ),
+        };
+    }
+    match (&pull.answer, &pull.mounted) {
+        (Err(error), _) => {
+            let mut rows = PULLS.iter();
+            let row = rows.find(|(words, _)| words.iter().any(|word| error.contains(word)));
+            let other = "see what the puller says; docs/messages.md has its errors";
+            failed(shown(error, 600), row.map_or(other, |(_, remedy)| remedy))
+        }
+        (Ok(digest), _) if case.around.digest.as_ref().is_some_and(|wanted| wanted != digest) => {
+            failed(
+                format!("the digest is {}", shown(digest, 600)),
+                "somebody else than imagepuller answered the agent",
+            )
+        }
+        (Ok(digest), Some(kind)) if pull.entries > 0 => {
+            fine(format!("{} in {:.1} s, mounted as {kind}", shown(digest, 600), pull.secs))
+        }
+        (Ok(_), _) => failed(
+            "answered, but nothing is mounted where the agent looks",
+            "the puller has to share the agent's mount namespace (docs/guest.md)",
+        ),
+    }
+}
+
+pub fn memory(case: &Case<'_>) -> Said {
+    let memory = case.run.seen.memory.as_ref()?;
+    let mut text = format!("{} of {} MiB left", memory.available >> 10, memory.total >> 10);
+    for (name, kib) in &memory.peaks {
+        text += &format!(", {} at most {} MiB", shown(name, 40), kib >> 10);
+    }
+    fine(text)
 }

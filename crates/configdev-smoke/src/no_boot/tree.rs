@@ -1,12 +1,13 @@
 //! Files below the root of an image.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use foreign_text::bounded::{ReadError, read_file};
 use linux_sys::rooted::open_scoped;
-use rustix::fs::{Dir, FileType, OFlags, ResolveFlags, fstat, readlinkat};
+use rustix::fs::{Dir, OFlags, ResolveFlags, readlinkat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -25,6 +26,11 @@ const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 pub struct Tree(File);
 
 impl Tree {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    ///
+    /// Where it is none, or cannot be read.
     pub fn open(root: &Path) -> io::Result<Self> {
         let root = File::open(root)?;
         if !root.metadata()?.is_dir() {
@@ -34,10 +40,14 @@ impl Tree {
     }
 
     /// Opens what is at `path`, if there is something.
-    fn at(&self, path: &str, flags: OFlags) -> io::Result<Option<File>> {
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel, such as for a link that leads to itself.
+    pub fn at(&self, path: &str, flags: OFlags) -> io::Result<Option<File>> {
         let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let path = path.trim_start_matches('/');
-        match open_scoped(&self.0, path, flags, inside) {
+        match open_scoped(&self.0, if path.is_empty() { "." } else { path }, flags, inside) {
             Ok(fd) => Ok(Some(File::from(fd))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOENT | Errno::NOTDIR) => Ok(None),
@@ -46,51 +56,48 @@ impl Tree {
         }
     }
 
-    /// Whether there is something, and what, once links are followed.
-    fn kind(&self, path: &str) -> io::Result<Option<FileType>> {
-        let Some(file) = self.at(path, OFlags::PATH)? else {
-            return Ok(None);
-        };
-        Ok(Some(FileType::from_raw_mode(fstat(&file)?.st_mode)))
+    /// What is there, if there is something, once links are followed.
+    fn metadata(&self, path: &str) -> io::Result<Option<Metadata>> {
+        self.at(path, OFlags::PATH)?.map(|file| file.metadata()).transpose()
     }
 
     /// Opens a regular file. Opening another one could do something.
     fn file(&self, path: &str) -> io::Result<Option<File>> {
-        match self.kind(path)? {
+        match self.metadata(path)? {
+            Some(stat) if !stat.is_file() => Err(io::Error::other("not a regular file")),
+            Some(_) => self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY),
             None => Ok(None),
-            Some(FileType::RegularFile) => {
-                self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
-            }
-            Some(_) => Err(io::Error::other("not a regular file")),
         }
     }
 
     /// Whether it is a link to `/dev/null`, be that node in the image or not.
-    pub fn is_masked(&self, path: &str) -> bool {
+    pub(super) fn is_masked(&self, path: &str) -> bool {
         // Without following the last part, which the scope alone would do.
         let link = self.at(path, OFlags::PATH | OFlags::NOFOLLOW).ok().flatten();
         let target = link.and_then(|link| readlinkat(link, "", Vec::new()).ok());
         target.is_some_and(|target| target.to_bytes().ends_with(b"/dev/null"))
     }
 
-    pub fn has(&self, path: &str) -> bool {
-        matches!(self.kind(path), Ok(Some(_)))
+    pub(super) fn has(&self, path: &str) -> bool {
+        matches!(self.metadata(path), Ok(Some(_)))
     }
 
-    pub fn is_program(&self, path: &str) -> bool {
-        let file = self.file(path).ok().flatten();
-        let mode = file.and_then(|file| fstat(&file).ok());
-        mode.is_some_and(|stat| stat.st_mode & 0o111 != 0)
+    pub(super) fn is_program(&self, path: &str) -> bool {
+        let stat = self.metadata(path).ok().flatten();
+        stat.is_some_and(|stat| stat.is_file() && stat.mode() & 0o111 != 0)
     }
 
     /// The content of a file, if there is one.
-    pub fn text(&self, path: &str, limit: usize) -> Result<Option<Zeroizing<Vec<u8>>>, ReadError> {
-        let file = self.file(path)?;
-        file.map(|file| read_file(file, limit)).transpose()
+    pub(super) fn text(
+        &self,
+        path: &str,
+        limit: usize,
+    ) -> Result<Option<Zeroizing<Vec<u8>>>, ReadError> {
+        self.file(path)?.map(|file| read_file(file, limit)).transpose()
     }
 
     /// The names in a directory, sorted; none where there is none.
-    pub fn names(&self, path: &str) -> Vec<String> {
+    pub(super) fn names(&self, path: &str) -> Vec<String> {
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY);
         let entries = directory.ok().flatten().and_then(|file| Dir::new(file).ok());
         let names = entries.into_iter().flatten().filter_map(|entry| {
@@ -103,7 +110,7 @@ impl Tree {
     }
 
     /// Which of `words` a program has in it; `None` where there is no program.
-    pub fn words<const N: usize>(
+    pub(super) fn words<const N: usize>(
         &self,
         path: &str,
         words: [&str; N],

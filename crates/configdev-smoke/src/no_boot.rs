@@ -1,0 +1,205 @@
+//! What can be said of an image without a boot: whether its parts fit together.
+//!
+//! Everything below the root may be wrong in any way: links are resolved inside of it, every file
+//! is read up to a limit, and what is quoted is shown safely.
+//!
+//! `boot`: who starts what. `hub`: who listens where the agent asks for images, and what the agent
+//! starts. `kernel`: the kernel's options. `tree`: files below the root. `unit`: systemd's units
+//! with their drop-ins.
+
+mod boot;
+mod hub;
+mod kernel;
+pub mod tree;
+mod unit;
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+
+use foreign_text::bounded::read_path;
+use initdata_processor::settings::{AcceptedDisk, Settings};
+use problem::{Finding, Severity};
+
+use crate::options::{CDH_SOCKET, Options};
+use tree::Tree;
+use unit::Units;
+
+/// The longest text that is read: a kernel's list of modules has half a mebibyte.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+
+/// Where the agent starts the attestation agent from.
+const ATTESTATION_AGENT: &str = "usr/local/bin/attestation-agent";
+
+/// What the agent's program says about it, by words that are in it only if a part was built in.
+#[derive(Debug, Default)]
+struct Agent {
+    /// It reads `KATA_AGENT_POLICY_FILE`.
+    knows_policies: bool,
+    /// It looks for initdata itself.
+    looks_for_initdata: bool,
+    /// It asks for images on the hub's socket, not on the puller's own.
+    asks_the_hub: bool,
+}
+
+const WORDS: [&str; 4] = [
+    "KATA_AGENT_POLICY_FILE",
+    "Initdata find potential device",
+    CDH_SOCKET,
+    "guest-services/imagepull.socket",
+];
+
+/// The image, and what was found so far.
+#[derive(Debug)]
+struct Check<'a> {
+    options: &'a Options,
+    parameters: Option<&'a str>,
+    tree: Tree,
+    settings: Settings,
+    agent: Agent,
+    /// What systemd starts; empty where the agent is no unit of it.
+    units: Units,
+    /// The first program, where that is a script and no unit is the agent.
+    script: Option<String>,
+    findings: RefCell<Vec<Finding>>,
+}
+
+/// Checks the image below `root`. Where the guest's kernel parameters are not known, a part that
+/// depends on them is not checked.
+///
+/// # Errors
+///
+/// The root, or the kernel's configuration that the options name, cannot be read.
+pub fn check(root: &Path, options: &Options, parameters: Option<&str>) -> io::Result<Vec<Finding>> {
+    let mut check = Check {
+        options,
+        parameters,
+        tree: Tree::open(root).map_err(|error| at(root, &error))?,
+        settings: Settings::default(),
+        agent: Agent::default(),
+        units: Units::new(),
+        script: None,
+        findings: RefCell::default(),
+    };
+    let settings = "etc/initdata-processor.toml";
+    if let Some(text) = check.text(settings) {
+        match Settings::parse(text.as_bytes()) {
+            Ok(parsed) => check.settings = parsed,
+            Err(error) => {
+                check.error("image-config", settings, format!("initdata is refused: {error}"));
+            }
+        }
+    }
+    if let Some(agent) = check.agent() {
+        check.agent = agent;
+        check.policy();
+        check.accepted_disk();
+        check.boot();
+        check.hub();
+        check.kernel()?;
+    }
+    Ok(check.findings.into_inner())
+}
+
+impl Check<'_> {
+    fn error(&self, id: &'static str, place: impl Into<String>, text: impl Into<String>) {
+        self.find(Severity::Error, id, place, text);
+    }
+
+    fn warn(&self, id: &'static str, place: impl Into<String>, text: impl Into<String>) {
+        self.find(Severity::Warning, id, place, text);
+    }
+
+    fn find(
+        &self,
+        severity: Severity,
+        id: &'static str,
+        place: impl Into<String>,
+        text: impl Into<String>,
+    ) {
+        let (place, text, remedy) = (place.into(), text.into(), String::new());
+        self.findings.borrow_mut().push(Finding { severity, id, place, text, remedy });
+    }
+
+    /// The text of a file, if there is one; one that cannot be read is a finding.
+    fn text(&self, path: &str) -> Option<String> {
+        let text = self.tree.text(path, MAX_TEXT_BYTES).unwrap_or_else(|error| {
+            self.error("image-files", path, format!("cannot be read: {error}"));
+            None
+        });
+        text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A word of the kernel's parameters, without its key: the last counts, as for the kernel.
+    fn parameter(&self, key: &str) -> Option<&str> {
+        let words = self.parameters.unwrap_or_default().split_ascii_whitespace();
+        words.filter_map(|word| word.strip_prefix(key)).next_back()
+    }
+
+    fn agent(&self) -> Option<Agent> {
+        let path = self.options.agent.display().to_string();
+        let why = match self.tree.words(&path, WORDS) {
+            Ok(Some([knows_policies, looks_for_initdata, hub, puller])) => {
+                let asks_the_hub = hub && !puller;
+                return Some(Agent { knows_policies, looks_for_initdata, asks_the_hub });
+            }
+            Ok(None) => {
+                "there is no agent, and the rest depends on it; name it with --agent".to_owned()
+            }
+            Err(error) => format!("cannot be read: {error}"),
+        };
+        self.error("image-agent", path, why);
+        None
+    }
+
+    fn policy(&self) {
+        let default = self.settings.default_policy.display().to_string();
+        if !self.agent.knows_policies {
+            self.warn(
+                "image-agent",
+                self.options.agent.display().to_string(),
+                "it knows no policies, so a pod may do what it wants; \
+                build it with AGENT_POLICY=yes",
+            );
+        } else if self.text(&default).is_none() {
+            self.warn(
+                "image-agent",
+                default,
+                "there is no such policy, so pods whose initdata brings none are denied everything",
+            );
+        }
+    }
+
+    /// Nobody but the attestation agent verifies what an agent finds that looks itself.
+    fn accepted_disk(&self) {
+        let (severity, text) = match self.settings.accepted_disk {
+            AcceptedDisk::Remove => return,
+            _ if !self.agent.looks_for_initdata => {
+                (Severity::Warning, "this agent looks for no disk; \"remove\" says the same")
+            }
+            _ if !self.tree.is_program(ATTESTATION_AGENT) => (
+                Severity::Error,
+                "the agent believes any disk that it finds, and there is no attestation agent in \
+                /usr/local/bin that would notice; say \"remove\"",
+            ),
+            AcceptedDisk::Keep => (
+                Severity::Warning,
+                "the host can change the disk after it was verified; say \"copy\" where the kernel \
+                has loop devices",
+            ),
+            AcceptedDisk::Copy => return,
+        };
+        self.find(severity, "image-config", "accepted-disk", text);
+    }
+}
+
+/// The text of a file that the caller names.
+fn outside(path: &Path) -> io::Result<String> {
+    let text = read_path(path, MAX_TEXT_BYTES).map_err(|error| at(path, &error.into()))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The error with the path that it is about.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
