@@ -97,6 +97,17 @@ const ROWS: &[Row] = &[
         (64, "unexpected argument 'imagepuller'")),
     (Program::InitdataProcessor, "refresh --watch", (MAIN, ""),
         (64, "unexpected argument '--watch'")),
+    (Program::InitdataProcessor, "--strict-exit", (MAIN, ""),
+        (64, "unexpected argument '--strict-exit'")),
+    (Program::InitdataProcessor, "--layout kata-agent", (MAIN, ""),
+        (64, "unexpected argument '--layout'")),
+    (Program::InitdataProcessor, "--expect initdata", (MAIN, ""),
+        (64, "unexpected argument '--expect'")),
+    (Program::InitdataProcessor, "--wait 1", (MAIN, ""), (64, "unexpected argument '--wait'")),
+    (Program::InitdataProcessor, "--patience 1", (MAIN, ""),
+        (64, "unexpected argument '--patience'")),
+    (Program::InitdataProcessor, "check-image .", (MAIN, ""),
+        (64, "unrecognized subcommand 'check-image'")),
     // Lists of registries. The annotation: kata-configdev/tests/wrapper/refusal.rs; what the
     // installer and the chart had: installer/namespaces.rs there, deploy/chart/cases/refused.
     (Program::KataConfigdevQemu, "-name sandbox-s1", (MAIN, "only-registries = []\n"),

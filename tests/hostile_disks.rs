@@ -100,7 +100,7 @@ fn a_document_that_takes_all_memory_leaves_the_guest_closed() {
     let machine = Machine::new();
     let disk = table::packed(b"initdata", text.as_bytes());
     machine.files(&[disk.clone(), table::good_configuration()]);
-    let output = machine.program(&["--strict-exit"], "022", 24 << 20);
+    let output = machine.program(&[], "022", 24 << 20);
     assert!(!output.status.success(), "{}", output.status);
     let refused = Expected::refused(&["failed to "]);
     let mut insecure = machine::files(&machine.path("run/insecure-cfg"));

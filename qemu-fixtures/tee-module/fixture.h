@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What both test modules share: the value that the host announced, and an SNP report that carries it. */
+/* The value that the host announced, and an SNP report that carries it. */
 #ifndef FIXTURE_H
 #define FIXTURE_H
 

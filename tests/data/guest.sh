@@ -13,31 +13,23 @@ for path in dev/*; do
     name=${path#dev/}; place=devices/pci0000:00/0000:00:05.0/virtio1/block/$name
     mkdir -p sys/$place; echo 1 >sys/$place/ro; ln -s ../$place sys/block/$name
 done
-initdata-processor --wait 0 --root . "${options[@]}"
+initdata-processor --root . "${options[@]}"
 
 ## way none
 ## way not-allowed
 disks initdata imgpullr; echo quiet >proc/cmdline
-## way strict
-disks initdata imgpullr; echo quiet >proc/cmdline; options=(--strict-exit)
-## way strict-initdata
-disks initdata imgpullr-no-toml; options=(--strict-exit=initdata)
-## way strict-all
-disks initdata imgpullr-no-toml; options=(--strict-exit=all)
-## way strict-unknown
-options=(--strict-exit=some)
 ## way verbose
 disks initdata timesync; options=(--verbose)
 ## way kata-agent
-disks initdata-config imgpullr; options=(--layout kata-agent)
+disks initdata-config imgpullr
 ## way two-initdata
 disks initdata initdata
 ## way two-configs
 disks initdata imgpullr imgpullr
 ## way expected
-options=(--expect initdata --expect imagepuller)
+echo $unverified configdev.expect=initdata,imagepuller >proc/cmdline
 ## way expected-unknown
-options=(--expect another)
+echo $unverified configdev.expect=another >proc/cmdline
 ## way expected-by-kernel
 disks initdata; echo $unverified configdev.expect=imagepuller >proc/cmdline
 ## way keep

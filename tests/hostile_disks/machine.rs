@@ -218,7 +218,7 @@ impl Machine {
     ) -> Result<Results, String> {
         let before = self.others();
         let nodes = self.keep_nodes();
-        let arguments = [&["--strict-exit", "--verbose"], arguments].concat();
+        let arguments = [&["--verbose"], arguments].concat();
         let output = self.program(&arguments, umask, address_space);
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         let findings = |text: String| format!("{}, {text}\n{log}", output.status);

@@ -64,6 +64,7 @@ cell keep-swapped initdata "$swap1" "$accepted"
 set_disk copy
 (echo number=2; cat /tmp/swap) >/tmp/before
 cell copy-swapped initdata "$swap2" "$accepted"
+silent_cell
 "#;
 
 /// In the place of the unit that looks at the result.
@@ -92,6 +93,7 @@ mkdir -p /usr/local/bin
 mv /job/attestation-agent /usr/local/bin
 chmod 755 /usr/local/bin/attestation-agent
 cell copy initdata "$good" "$accepted"
+silent_cell
 mark done
 poweroff -f
 "#;
@@ -122,7 +124,11 @@ const ATTACKS: &[&str] = &[
     "keep-refused, initdata: ends: cannot write initdata.toml",
     "keep-swapped, initdata: serves under foreign",
     "copy-swapped, initdata: serves under document",
+    SILENT,
 ];
+
+/// A disk stops answering: the pod reads which, and the agent does not hang on it.
+const SILENT: &str = "silent, initdata: serves under deny-all";
 
 fn document(policy: Option<&str>) -> String {
     let policy = policy.map(|whose| {
@@ -193,6 +199,11 @@ fn assert_cells(report: &Report, more: &[&str]) {
     expected.extend(more.iter().map(|line| (*line).to_owned()));
     let found: Vec<_> = report.values("cell").collect();
     assert_eq!(found, expected);
+    // What the agent hands to the runtime with each denial, and so the pod's event.
+    let (disk, reason) = report.value("reason").unwrap().split_once(' ').unwrap();
+    let disk = disk.trim_start_matches("/dev/");
+    let text = format!("failed to read disk {disk}: it does not answer in time, 2 s");
+    assert_eq!(reason, format!("reason := \"{text}\""));
 }
 
 #[test]
@@ -209,9 +220,8 @@ fn no_agent_runs_under_a_foreign_policy_without_systemd() -> Result<()> {
     let foreign = encode(Magic::INITDATA, document(Some("foreign")).as_bytes())?;
     let report = despite_crash(|| {
         let disks = [1, 2].map(|number| scratch.path().join(format!("plug{number}.img")));
-        let guest = Guest::boot(&scenario)?;
         let mut swapped = Ok(());
-        let report = guest.finish(|console| {
+        let report = boot(&scenario, |console| {
             for (number, disk) in (1..).zip(&disks) {
                 if console.contains(&format!(" swap {number}\r\n")) {
                     swapped = swap(disk, &foreign);
@@ -223,6 +233,25 @@ fn no_agent_runs_under_a_foreign_policy_without_systemd() -> Result<()> {
     })?;
     assert_cells(&report, ATTACKS);
     Ok(())
+}
+
+/// Boots the guest. The first disk answers no more, and answers again, when its job says so.
+fn boot(scenario: &Scenario, mut hear: impl FnMut(&str)) -> Result<Report> {
+    let mut guest = Guest::boot(scenario)?;
+    let mut qmp = guest.qmp()?;
+    let mut done = [None, None];
+    let report = guest.finish(|console| {
+        hear(console);
+        for (word, done) in ["on", "off"].into_iter().zip(&mut done) {
+            if done.is_none() && console.contains(&format!(" silent {word}\r\n")) {
+                *done = Some(qmp.throttle("plug0", word == "on"));
+            }
+        }
+    })?;
+    for step in done {
+        step.context("the disk was not silenced")??;
+    }
+    Ok(report)
 }
 
 fn replaced(text: &str, old: &str, new: &str) -> Result<String> {
@@ -256,7 +285,10 @@ fn no_agent_runs_under_a_foreign_policy_with_systemd() -> Result<()> {
     for (path, content) in &scenario.files {
         overlay.file(path, 0o644, content)?;
     }
-    let report = overlay.boot(Scenario { files: Vec::new(), ..scenario })?;
-    assert_cells(&report, &[ATTACKS[2], ATTACKS[0]]);
+    let scenario = overlay.scenario(Scenario { files: Vec::new(), ..scenario })?;
+    let report = despite_crash(|| boot(&scenario, |_| ()))?;
+    // The attestation agent is there by then.
+    let silent = format!("{SILENT}, token");
+    assert_cells(&report, &[ATTACKS[2], ATTACKS[0], &silent]);
     Ok(())
 }

@@ -77,6 +77,13 @@ impl Overlay {
 
     /// `scenario` with this on top of systemd in the place of the guest's usual job.
     pub fn boot(self, scenario: Scenario) -> Result<Report> {
+        let report = run(&self.scenario(scenario)?)?;
+        println!("{}", report.console);
+        Ok(report)
+    }
+
+    /// The same, to be booted by the caller.
+    pub fn scenario(self, scenario: Scenario) -> Result<Scenario> {
         let fixture = workspace().join("qemu-fixtures/systemd");
         let scratch = Scratch::new()?;
         let base = scratch.path().join("systemd.tar");
@@ -90,13 +97,7 @@ impl Overlay {
         for script in ["agent", "inside", "mark", "observer"] {
             files.push((format!("job/{script}"), fs::read(fixture.join(script))?));
         }
-        let report = run(&Scenario {
-            job: Some(fs::read_to_string(fixture.join("job"))?),
-            files,
-            ..scenario
-        })?;
-        println!("{}", report.console);
-        Ok(report)
+        Ok(Scenario { job: Some(fs::read_to_string(fixture.join("job"))?), files, ..scenario })
     }
 }
 

@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::io::{self, Write as _};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 
+use crate::error::{Class, Error};
+
 thread_local! {
     /// Where this thread panicked last. The unwinding itself does not carry it.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -31,6 +33,12 @@ fn place(info: &PanicHookInfo<'_>) -> String {
 
 fn unknown() -> String {
     "an unknown place".into()
+}
+
+/// The error of a panic at `place`.
+pub(crate) fn error(place: &str) -> Error {
+    let text = format!("finish: internal error at {place}: please report it");
+    Error::new(Class::Failed, text)
 }
 
 /// Does `work`; a panic becomes its place, known only after [`hide_messages`].

@@ -1,29 +1,26 @@
 //! The command line.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::find::DEFAULT_WAIT;
 use crate::journal::Log;
-use crate::measured::Layout;
 use crate::paths::Paths;
-use crate::watch::DEFAULT_PATIENCE;
-use crate::{Options, Strict, refresh};
+use crate::{boot, refresh};
 
 /// Exit code for a wrong command line.
 pub const USAGE: u8 = 64;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   0  done, also when initdata was refused and the deny-all policy is in place
+   0  done
   64  wrong command line
-  65  initdata was refused (only with --strict-exit), or a configuration (only with
-      --strict-exit=all)
+  65  initdata was refused; the deny-all policy with the reason is in place
   70  the outcome could not be written below /run, a device node of initdata could not be
       taken away, or an internal error; then the deny-all policy names the place in the source, and
-      the image puller refuses to pull";
+      the image puller refuses to pull
+
+A configuration that is refused keeps nobody off: its reason is what the image puller answers.";
 
 const REFRESH_EXIT_CODES: &str = "\
 Exit codes:
@@ -56,9 +53,9 @@ Example:
 /// disk means no configuration. /etc/initdata-processor.toml can name the owner of the files,
 /// another default policy, and what an agent finds of accepted initdata.
 ///
-/// A disk that is expected and not there yet is waited for: one named by --expect or by the kernel
-/// parameter configdev.expect=NAME,NAME..., and initdata wherever the host announced it. One that
-/// is expected and does not come is refused, like one that is unusable.
+/// A disk that is expected and not there yet is waited for: one that the kernel parameter
+/// configdev.expect=NAME,NAME... names (initdata, imagepuller), and initdata wherever the host
+/// announced it. One that is expected and does not come is refused, like one that is unusable.
 ///
 /// Before the first disk is read the program gives up capabilities, files (Landlock) and system
 /// calls (seccomp) that it does not need.
@@ -76,31 +73,6 @@ pub struct Cli {
     /// Something else than the run at boot
     #[command(subcommand)]
     pub command: Option<Command>,
-
-    /// Wait for the disk of this name if it is not there yet: initdata, imagepuller, or another
-    /// file of /etc/initdata-processor.toml without its extension
-    #[arg(long, value_name = "NAME")]
-    pub expect: Vec<String>,
-
-    /// How long to wait for expected disks, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_WAIT.as_secs() as u16)]
-    pub wait: u16,
-
-    /// How long all disks together may take to answer, in seconds, besides --wait; then initdata is
-    /// refused, and a read that does not come back is left behind
-    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_PATIENCE.as_secs() as u16)]
-    pub patience: u16,
-
-    /// Also put initdata.toml, aa.toml and cdh.toml where Kata's agent leaves them, below
-    /// /run/confidential-containers/initdata, for its stock companions
-    #[arg(long, value_name = "LAYOUT")]
-    pub layout: Option<Layout>,
-
-    /// Exit with 65 instead of 0 when initdata was refused ("initdata"), or when it or a
-    /// configuration was ("all", which is also meant without a value)
-    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
-    #[arg(default_value = "never", hide_default_value = true, default_missing_value = "all")]
-    pub strict_exit: Strict,
 
     /// What every command takes.
     #[command(flatten)]
@@ -153,7 +125,7 @@ pub struct CommonOptions {
 }
 
 impl Cli {
-    /// Where, of whichever command.
+    /// The options of whichever command.
     #[must_use]
     pub fn common(&self) -> &CommonOptions {
         match &self.command {
@@ -161,37 +133,27 @@ impl Cli {
             None => &self.common,
         }
     }
-
-    /// What [`crate::run`] needs to know.
-    #[must_use]
-    pub fn options(&self) -> Options {
-        Options {
-            paths: Paths::below(&self.common.root),
-            include_loop: self.common.include_loop,
-            expect: self.expect.clone(),
-            wait: Duration::from_secs(self.wait.into()),
-            patience: Duration::from_secs(self.patience.into()),
-            layout: self.layout.unwrap_or(Layout::Own),
-            sandbox: true,
-        }
-    }
 }
 
 impl CommonOptions {
+    /// What [`boot::run`] needs to know.
+    #[must_use]
+    pub fn boot(&self) -> boot::Options {
+        let paths = Paths::below(&self.root);
+        boot::Options { paths, include_loop: self.include_loop, sandbox: true }
+    }
+
     /// What [`refresh::serve`] needs to know.
     #[must_use]
     pub fn refresh(&self, socket: &Path) -> refresh::Options {
-        refresh::Options {
-            paths: Paths::below(&self.root),
-            socket: socket.to_owned(),
-            include_loop: self.include_loop,
-        }
+        let paths = Paths::below(&self.root);
+        refresh::Options { paths, socket: socket.to_owned(), include_loop: self.include_loop }
     }
 }
 
-fn socket(text: &str) -> Result<PathBuf, &'static str> {
-    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
-    path.map(PathBuf::from).ok_or("expected unix:PATH")
+fn socket(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix:").filter(|path| path.starts_with('/'));
+    path.map(PathBuf::from).ok_or_else(|| "expected unix:PATH with an absolute path".to_owned())
 }
 
 #[cfg(test)]
@@ -203,17 +165,15 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
-        let options = Cli::parse_from(["x"]).options();
+        let options = Cli::parse_from(["x"]).common().boot();
         assert_eq!(options.paths, Paths::below("/"));
-        assert_eq!(options.wait, DEFAULT_WAIT);
         assert!(options.sandbox);
         for wrong in [
-            ["x", "--strict-exit", "extra"].as_slice(),
+            ["x", "extra"].as_slice(),
             &["x", "refresh"],
-            &["x", "refresh", "--listen", "/s"],
-            &["x", "--expect", "initdata", "refresh", "--listen", "unix:/s"],
-            &["x", "--layout", "other"],
-            &["x", "--wait", "-1"],
+            &["x", "refresh", "--listen", "/run/x.socket"],
+            &["x", "refresh", "--listen", "unix:x.socket"],
+            &["x", "--log", "kmsg", "refresh", "--listen", "unix:/s"],
         ] {
             assert!(Cli::try_parse_from(wrong).is_err(), "{wrong:?}");
         }

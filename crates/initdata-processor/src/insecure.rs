@@ -1,12 +1,16 @@
-//! `/run/insecure-cfg`: the files from unmeasured disks, or the reasons why there are none.
+//! `/run/insecure-cfg`: the files from unmeasured disks, or the reasons why there are none; and
+//! `/run/initdata-processor`: which disk the boot found for each, so that no other one is read again.
 //!
 //! Each file has three states: it is there; its error file is there; neither, which means "no
 //! configuration". The image puller looks for the error file first, so each change below passes
 //! through a state that refuses rather than one that forgets.
+//!
+//! The disks that the boot reads were written by the host alone. Later a container may write to a
+//! volume, magic and all, and so may whoever had that volume before.
 
 use std::fs::{DirBuilder, File, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -14,107 +18,103 @@ use std::time::{Duration, Instant};
 
 use config_image::MAX_DOCUMENT_BYTES;
 use foreign_text::bounded::{ReadError, if_there, read_in};
-use rustix::fs::{
-    AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, Uid, fchown, flock, open, openat,
-    renameat_with, unlinkat,
-};
+use linux_sys::replace::{discard, replace};
+use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, fchown, flock, open, openat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
-use crate::Error;
-use crate::journal::Journal;
-use crate::line::line;
+use crate::error::{Class, Error, refused, unwritten};
+use crate::journal::{Journal, line};
 use crate::settings::{Owner, Target};
 
-/// The directory's name below `/run`.
+/// The name below `/run` of the directory for the files.
 pub const DIRECTORY: &str = "insecure-cfg";
 
-/// Stands here from the start of a run until initdata is accepted: then nothing may be put here
-/// later either.
+/// The name below `/run` of the directory for the notes: root's, also where the files are another
+/// user's.
+pub const NOTES: &str = "initdata-processor";
+
+/// Stands beside the files from the start of a run until initdata is accepted: then nothing may be
+/// put here later either.
 const REFUSED: &str = "initdata.refused";
 
 /// The longest line in an error file; a reason is a sentence. Longer ones are cut.
 pub const MAX_ERROR_BYTES: usize = 1024;
 
+/// The longest note: a device's name and three numbers.
+const MAX_NOTE_BYTES: usize = 256;
+
 /// How long after one attempt to get the lock the next one comes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The directory, held open: 0700, and each file 0600.
+/// Both directories, held open: the files' 0700 with each file 0600, the notes' 0755.
 #[derive(Debug)]
 pub struct Insecure {
     path: PathBuf,
-    fd: OwnedFd,
+    directory: File,
     owner: Option<Owner>,
-    /// Whether this run made it, so that nothing can be in it but what this run puts there.
-    is_new: bool,
+    notes_path: PathBuf,
+    notes: File,
 }
 
 impl Drop for Insecure {
     /// Gives the lock back, also where a process that was left behind has the directory open.
     fn drop(&mut self) {
-        let _ = flock(&self.fd, FlockOperation::Unlock);
+        self.unlock();
     }
 }
 
 impl Insecure {
-    /// Makes the directory, and sets mode and owner of one that is there.
+    /// Makes the directories, and sets modes and owner of those that are there.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn make(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
-        let path = run.join(DIRECTORY);
-        let is_new = match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
-            Err(source) => return Err(Error::Write(path, source)),
-            Ok(()) => true,
-        };
-        let opened = open_directory(&path).and_then(|fd| {
-            let file = File::from(fd);
-            file.set_permissions(Permissions::from_mode(0o700))?;
-            give(&file, owner)?;
-            Ok(OwnedFd::from(file))
-        });
-        match opened {
-            Ok(fd) => Ok(Self { path, fd, owner, is_new }),
-            Err(source) => Err(Error::Write(path, source)),
-        }
+        let (path, notes_path) = (run.join(DIRECTORY), run.join(NOTES));
+        let directory = made(&path, 0o700, owner).map_err(|error| unwritten(&path, error))?;
+        let notes = made(&notes_path, 0o755, None).map_err(|e| unwritten(&notes_path, e))?;
+        Ok(Self { path, directory, owner, notes_path, notes })
     }
 
-    /// Opens the directory that an earlier run made.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotRun`], [`Error::Write`].
-    pub fn open(run: &Path, owner: Option<Owner>) -> Result<Self, Error> {
-        let path = run.join(DIRECTORY);
-        match open_directory(&path) {
-            Ok(fd) => Ok(Self { path, fd, owner, is_new: false }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::NotRun(path)),
-            Err(source) => Err(Error::Write(path, source)),
-        }
+    /// Whether a run has made the directory.
+    #[must_use]
+    pub fn is_there(run: &Path) -> bool {
+        run.join(DIRECTORY).is_dir()
     }
 
-    /// The directory, for the sandbox.
+    /// The files' directory, for the sandbox.
     pub fn directory(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.directory.as_fd()
+    }
+
+    /// The notes' directory, for the sandbox.
+    pub fn notes(&self) -> BorrowedFd<'_> {
+        self.notes.as_fd()
     }
 
     /// Waits until no other run or refresh is at work here, but not longer than `limit`, and keeps
-    /// them out until this is dropped.
+    /// them out until [`Insecure::unlock`] or until this is dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`], [`Error::Write`].
+    /// The lock does not become free, or is none.
     pub fn lock(&self, limit: Duration, journal: &mut Journal<'_>) -> Result<(), Error> {
         let end = Instant::now() + limit;
         let mut is_told = false;
         loop {
-            match flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
+            match flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(()),
-                Err(Errno::WOULDBLOCK) if Instant::now() >= end => return Err(Error::Busy(limit)),
+                Err(Errno::WOULDBLOCK) if Instant::now() >= end => {
+                    let text = format!(
+                        "wait for another run or refresh of initdata-processor: it has not ended \
+                         after {} s",
+                        limit.as_secs()
+                    );
+                    return Err(Error::new(Class::Failed, text));
+                }
                 Err(Errno::WOULDBLOCK) => {}
-                Err(errno) => return Err(self.failed("", errno.into())),
+                Err(errno) => return Err(unwritten(&self.path, errno)),
             }
             if !is_told {
                 journal.info("waiting for another run or refresh to end");
@@ -127,175 +127,147 @@ impl Insecure {
     /// Lets others in again.
     pub fn unlock(&self) {
         // Nothing but a descriptor that is none can make this fail.
-        let _ = flock(&self.fd, FlockOperation::Unlock);
+        let _ = flock(&self.directory, FlockOperation::Unlock);
     }
 
     /// Notes that initdata is refused, or not yet accepted.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn mark_refused(&self) -> Result<(), Error> {
-        // An empty file is whole from the start, and whatever stands there already will do.
-        let made = match self.create(REFUSED) {
-            Ok(file) => give(&file, self.owner),
-            Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        };
-        made.map_err(|source| self.failed(REFUSED, source))
+        self.write(REFUSED, b"")
     }
 
     /// Takes the note away: files may be placed here.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn mark_accepted(&self) -> Result<(), Error> {
-        self.unlink(REFUSED)
+        self.remove(REFUSED)
     }
 
     /// Whether the note is there. An error counts as yes.
     pub fn is_refused(&self) -> bool {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        !matches!(openat(&self.fd, REFUSED, flags, Mode::empty()), Err(Errno::NOENT))
+        !matches!(openat(&self.directory, REFUSED, flags, Mode::empty()), Err(Errno::NOENT))
     }
 
     /// Puts `document` in place.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn store(&self, target: &Target, document: &[u8]) -> Result<(), Error> {
-        self.write(target.file.as_str(), document)?;
-        self.remove(target.error_file.as_str())
+        self.write(target.file, document)?;
+        self.remove(target.error_file)
     }
 
     /// Puts `reason` in place of the file.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`]. The caller must not report success then: without the reason the puller
-    /// would go on unconfigured.
+    /// The system's. The caller must not report success then: without the reason the puller would
+    /// go on unconfigured.
     pub fn refuse(&self, target: &Target, reason: &str) -> Result<(), Error> {
-        self.put_reason(target, reason)?;
-        self.remove(target.file.as_str())
-    }
-
-    /// The first thing that a run puts here: as [`Insecure::refuse`], without looking for an
-    /// earlier run's files where there was none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Write`].
-    pub fn refuse_first(&self, target: &Target, reason: &str) -> Result<(), Error> {
-        self.put_reason(target, reason)?;
-        match self.is_new {
-            true => Ok(()),
-            false => self.remove(target.file.as_str()),
-        }
-    }
-
-    fn put_reason(&self, target: &Target, reason: &str) -> Result<(), Error> {
         let line = line(reason, MAX_ERROR_BYTES) + "\n";
-        self.write(target.error_file.as_str(), line.as_bytes())
+        self.write(target.error_file, line.as_bytes())?;
+        self.remove(target.file)
     }
 
     /// Leaves neither file: there is no configuration.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn clear(&self, target: &Target) -> Result<(), Error> {
-        self.remove(target.file.as_str())?;
-        self.remove(target.error_file.as_str())
+        self.remove(target.file)?;
+        self.remove(target.error_file)
     }
 
     /// Whether the state is already the one that [`Insecure::store`] would make, or
     /// [`Insecure::clear`] for an empty document.
     pub fn holds(&self, target: &Target, document: &[u8]) -> bool {
         let absent = |name: &str| matches!(self.read(name), Ok(None));
-        let same = match self.read(target.file.as_str()) {
+        let same = match self.read(target.file) {
             Ok(Some(content)) => !document.is_empty() && content.as_slice() == document,
             Ok(None) => document.is_empty(),
             Err(_) => false,
         };
-        same && absent(target.error_file.as_str())
+        same && absent(target.error_file)
+    }
+
+    /// Notes that `target` comes from the disk that [`crate::disks::Disk::identity`] calls
+    /// `identity`.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn note(&self, target: &Target, identity: &str) -> Result<(), Error> {
+        let name = note(target);
+        replace(&self.notes, &name, identity.as_bytes(), 0o600, None)
+            .map_err(|source| unwritten(&self.notes_path.join(name), source))
+    }
+
+    /// Takes the note away that an earlier run left, if there was one.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn forget(&self, target: &Target) -> Result<(), Error> {
+        let name = note(target);
+        discard(&self.notes, &name).map_err(|e| unwritten(&self.notes_path.join(name), e))
+    }
+
+    /// The note; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn noted(&self, target: &Target) -> Result<Option<String>, Error> {
+        let name = note(target);
+        let note = if_there(read_in(&self.notes, &name, MAX_NOTE_BYTES)).map_err(|error| {
+            let path = self.notes_path.join(name);
+            refused(format!("refresh: read {}", path.display())).because(io::Error::from(error))
+        })?;
+        Ok(note.map(|note| String::from_utf8_lossy(&note).into_owned()))
     }
 
     /// A file's content, at most what a document may have; `None` where there is no file.
     fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, ReadError> {
-        if_there(read_in(&self.fd, name, MAX_DOCUMENT_BYTES))
+        if_there(read_in(&self.directory, name, MAX_DOCUMENT_BYTES))
     }
 
-    /// Atomically, 0600 from its first byte on. Two writers keep each other out by the lock.
+    /// Two writers keep each other out by the lock.
     fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let staging = staging(name);
-        let created = match self.create(&staging) {
-            // Of a killed writer.
-            Err(Errno::EXIST) => {
-                self.unlink(&staging)?;
-                self.create(&staging)
-            }
-            created => created,
-        };
-        let written = created
-            .map_err(io::Error::from)
-            .and_then(|mut file| {
-                // Set explicitly, because the umask may be odd.
-                file.set_permissions(Permissions::from_mode(0o600))?;
-                give(&file, self.owner)?;
-                file.write_all(content)
-            })
-            .and_then(|()| {
-                Ok(renameat_with(&self.fd, &staging, &self.fd, name, RenameFlags::empty())?)
-            });
-        written.map_err(|source| {
-            // Nothing half-written stays, least of all half a password.
-            let _ = self.unlink(&staging);
-            self.failed(name, source)
-        })
+        let owner = self.owner.map(|owner| (owner.user, owner.group));
+        replace(&self.directory, name, content, 0o600, owner)
+            .map_err(|source| unwritten(&self.path.join(name), source))
     }
 
-    fn create(&self, name: &str) -> Result<File, Errno> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
-    }
-
-    /// Leaves nothing of a file, nor what a killed writer of it left.
     fn remove(&self, name: &str) -> Result<(), Error> {
-        self.unlink(&staging(name))?;
-        self.unlink(name)
-    }
-
-    fn unlink(&self, name: &str) -> Result<(), Error> {
-        match unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(self.failed(name, errno.into())),
-        }
-    }
-
-    fn failed(&self, name: &str, source: io::Error) -> Error {
-        Error::Write(self.path.join(name), source)
+        discard(&self.directory, name).map_err(|source| unwritten(&self.path.join(name), source))
     }
 }
 
-/// Where a file is before it has its name; no file in the settings begins with a dot.
-fn staging(name: &str) -> String {
-    format!(".{name}")
+fn note(target: &Target) -> String {
+    format!("{}.disk", target.name)
 }
 
-/// Opens a directory that is no link.
-pub(crate) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+/// A directory that is no link, with this mode and owner.
+fn made(path: &Path, mode: u32, owner: Option<Owner>) -> io::Result<File> {
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    Ok(open(path, flags, Mode::empty())?)
-}
-
-fn give(file: &File, owner: Option<Owner>) -> io::Result<()> {
+    let directory = File::from(open(path, flags, Mode::empty())?);
+    directory.set_permissions(Permissions::from_mode(mode))?;
     if let Some(Owner { user, group }) = owner {
-        fchown(file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        fchown(&directory, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
     }
-    Ok(())
+    Ok(directory)
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
-//! Log lines.
+//! Log lines, and what makes any text one line.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::Write;
 
 use clap::ValueEnum;
-
-use crate::line::line;
+use foreign_text::one_line;
 
 /// The longest line for the kernel's log; its own limit is 1024 with a prefix.
 const MAX_KMSG_BYTES: usize = 900;
@@ -31,10 +30,7 @@ pub enum Log {
 
 impl fmt::Debug for Journal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal")
-            .field("log", &self.log)
-            .field("verbose", &self.verbose)
-            .finish_non_exhaustive()
+        f.debug_struct("Journal").field("log", &self.log).finish_non_exhaustive()
     }
 }
 
@@ -78,6 +74,31 @@ impl<'a> Journal<'a> {
     }
 }
 
+/// `text` on one line of printable ASCII, of at most `max_bytes`: for a log, a policy, an error
+/// file.
+///
+/// Everything that may quote a disk goes through this. It is shown as the host shows it, and
+/// letters beyond ASCII are escaped too: the kernel's log and serial consoles know no others.
+#[must_use]
+pub fn line(text: &str, max_bytes: usize) -> String {
+    let trimmed = text.trim_end();
+    // Most messages are such a line already, and the way below takes 150 instructions a character.
+    if trimmed.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return trimmed[..trimmed.len().min(max_bytes)].to_owned();
+    }
+    let mut line = String::new();
+    for character in one_line(text).to_string().chars() {
+        match character {
+            ' '..='~' => line.push(character),
+            '…' => line.push_str("..."),
+            // Writing to a string cannot fail.
+            _ => _ = write!(line, "{}", character.escape_unicode()),
+        }
+    }
+    line.truncate(max_bytes);
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,5 +130,19 @@ mod tests {
         assert_eq!(lines[1], "<4>initdata-processor: warning: b <0>c");
         assert!(lines[2].starts_with("<6>initdata-processor: ddd") && lines[2].len() == 900);
         assert_eq!(lines[3], "<7>initdata-processor: detail: e");
+    }
+
+    #[test]
+    fn one_line_of_printable_ascii() {
+        for (text, max_bytes, expected) in [
+            ("a\nb\u{1b}[2J \u{202e}", 99, "a b\\u{1b}[2J \\u{202e}"),
+            ("caf\u{e9} and more…", 99, "caf\\u{e9} and more..."),
+            ("caf\u{e9}", 4, "caf\\"),
+            ("plain, and \"quoted\" \n ", 99, "plain, and \"quoted\""),
+            ("plain", 3, "pla"),
+            ("", 0, ""),
+        ] {
+            assert_eq!(line(text, max_bytes), expected);
+        }
     }
 }

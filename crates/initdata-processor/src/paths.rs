@@ -14,8 +14,6 @@ pub struct Paths {
     pub dev: PathBuf,
     /// Platform devices in sysfs.
     pub platform_devices: PathBuf,
-    /// The TSM's report entries in configfs; absent where it is not mounted.
-    pub tsm_reports: PathBuf,
     /// What the kernel knows about the processors.
     pub cpuinfo: PathBuf,
     /// The kernel command line.
@@ -24,8 +22,6 @@ pub struct Paths {
     pub root: PathBuf,
     /// The settings.
     pub settings: PathBuf,
-    /// What the kernel knows about this process.
-    pub process: PathBuf,
     /// The kernel's log.
     pub kmsg: PathBuf,
     /// All of sysfs.
@@ -46,12 +42,10 @@ impl Paths {
             numbers: root.join("sys/dev/block"),
             dev: root.join("dev"),
             platform_devices: root.join("sys/devices/platform"),
-            tsm_reports: root.join("sys/kernel/config/tsm/report"),
             cpuinfo: root.join("proc/cpuinfo"),
             cmdline: root.join("proc/cmdline"),
             root: root.to_owned(),
             settings: root.join("etc/initdata-processor.toml"),
-            process: root.join("proc/self"),
             kmsg: root.join("dev/kmsg"),
             sysfs: root.join("sys"),
             run: root.join("run"),

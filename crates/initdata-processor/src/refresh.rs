@@ -3,25 +3,25 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::chown;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use config_image::{Image, Magic};
+use config_image::Image;
 use process_sandbox::files::Grant;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-use crate::disk::{self, Disk};
+use crate::disks::{self, Disk};
+use crate::error::{Class, Error, refused, sentence, unwritten};
 use crate::insecure::{self, Insecure};
 use crate::journal::Journal;
-use crate::origin::Origins;
 use crate::paths::Paths;
-use crate::settings::{Owner, Settings, Target};
-use crate::{Error, bug, sandbox, verify};
+use crate::settings::{IMAGEPULLER, Owner, Settings};
+use crate::{bug, sandbox};
 
 /// The system calls that serving takes, beyond those of the first run.
 const SERVE_CALLS: &[libc::c_long] = &[libc::SYS_accept4, libc::SYS_flock];
@@ -56,41 +56,40 @@ pub struct Options {
 /// limit of its own.
 pub fn serve(options: &Options, journal: &mut Journal<'_>) -> u8 {
     let served = bug::contain(|| answer_all(options, journal));
-    let Err(error) = served.unwrap_or_else(|place| Err(Error::Internal(place)));
-    journal.error(error.line());
-    match error {
-        Error::Settings(..) | Error::NotRun(_) | Error::RefreshRefused => 65,
-        Error::NoDisk(_) => 69,
-        _ => 70,
-    }
+    let Err(error) = served.unwrap_or_else(|place| Err(bug::error(&place)));
+    journal.error(sentence(&error));
+    error.class().code()
 }
 
 fn answer_all(options: &Options, journal: &mut Journal<'_>) -> Result<Infallible, Error> {
     let paths = &options.paths;
-    let settings = Settings::load(&paths.settings)
-        .map_err(|source| Error::Settings(paths.settings.clone(), source))?;
-    let refresher = Refresher {
-        options,
-        target: settings.files.first().ok_or(Error::NoDisk(Magic::IMAGEPULLER))?,
-        insecure: Insecure::open(&paths.run, settings.owner)?,
-        origins: Origins::make(&paths.run)?,
-    };
+    let settings = Settings::load(paths)?;
+    if !Insecure::is_there(&paths.run) {
+        return Err(refused(format!(
+            "refresh: {} does not exist: initdata-processor has not run in this guest",
+            paths.run.join(insecure::DIRECTORY).display()
+        )));
+    }
+    let insecure = Insecure::make(&paths.run, settings.owner)?;
+    let refresher = Refresher { options, insecure };
     refresher.locked(journal, || refresher.origin())?;
     let listener = bind(&options.socket, settings.owner)
-        .map_err(|source| Error::Write(options.socket.clone(), source))?;
+        .map_err(|source| unwritten(&options.socket, source))?;
     let results = vec![
         (refresher.insecure.directory(), Grant::Files),
-        (refresher.origins.directory(), Grant::Read),
+        (refresher.insecure.notes(), Grant::Read),
     ];
-    sandbox::enter(paths, &settings, results, None, SERVE_CALLS, journal)?;
+    sandbox::enter(paths, settings.owner, results, None, SERVE_CALLS, journal)?;
     loop {
-        let (mut client, _) = listener.accept().map_err(Error::Watch)?;
+        let (client, _) = listener.accept().map_err(|source| {
+            Error::new(Class::Failed, "wait for who asks for a refresh").because(source)
+        })?;
         let word = refresher.refresh(journal).unwrap_or_else(|error| {
-            journal.error(error.line());
+            journal.error(sentence(&error));
             "failed"
         });
-        // Whoever has gone away does not want to know.
-        let _ = client.write_all(word.as_bytes());
+        // By the call that the sandbox has. Whoever has gone away does not want to know.
+        let _ = rustix::io::write(&client, word.as_bytes());
     }
 }
 
@@ -112,9 +111,7 @@ fn bind(path: &Path, owner: Option<Owner>) -> io::Result<UnixListener> {
 /// The file, and where it comes from.
 struct Refresher<'a> {
     options: &'a Options,
-    target: &'a Target,
     insecure: Insecure,
-    origins: Origins,
 }
 
 impl Refresher<'_> {
@@ -127,7 +124,9 @@ impl Refresher<'_> {
     ) -> Result<T, Error> {
         self.insecure.lock(LOCK_PATIENCE, journal)?;
         let result = match self.insecure.is_refused() {
-            true => Err(Error::RefreshRefused),
+            true => Err(refused(
+                "refresh: initdata was refused, so no configuration is accepted in this guest",
+            )),
             false => work(),
         };
         self.insecure.unlock();
@@ -136,52 +135,64 @@ impl Refresher<'_> {
 
     /// Which disk the boot found.
     fn origin(&self) -> Result<String, Error> {
-        self.origins.read(self.target)?.ok_or(Error::NoDisk(self.target.magic))
+        self.insecure.noted(&IMAGEPULLER)?.ok_or_else(|| {
+            let text = format!(
+                "refresh: at boot there was no read-only disk with the magic \"{}\", and others \
+                 are not believed in a running guest",
+                IMAGEPULLER.magic
+            );
+            Error::new(Class::NoDisk, text)
+        })
     }
 
     /// One refresh; the word for it.
     fn refresh(&self, journal: &mut Journal<'_>) -> Result<&'static str, Error> {
         let origin = self.origin()?;
-        let Options { paths, include_loop, .. } = self.options;
-        let disk = disk::again(paths, &origin, self.target.magic, *include_loop)?;
+        let gone = |name: &str, why: &str| {
+            let text =
+                format!("refresh: {name}, which the boot found, cannot be used any more: {why}");
+            Error::new(Class::NoDisk, text)
+        };
+        let disk = disks::again(&self.options.paths, &origin, self.options.include_loop)
+            .map_err(|(name, why)| gone(&name, &why))?;
         if !disk.is_read_only() {
-            return Err(Error::Writable(disk.name));
+            return Err(refused(format!(
+                "refresh: {} is writable now, so what it says may be a container's: the host must \
+                 attach it read-only",
+                disk.name
+            )));
         }
-        let Image { document, .. } = read(&disk, self.target.magic, journal)?;
+        let Image { document, .. } = read(&disk, journal)?;
         let word = self.locked(journal, || match self.origin()? == origin {
             true => self.replace(&document),
-            false => {
-                let reason = "another disk is in its place".to_owned();
-                Err(Error::DiskGone(disk.name.clone(), reason))
-            }
+            false => Err(gone(&disk.name, "another disk is in its place")),
         })?;
-        let file = self.target.file.as_str();
-        let (directory, bytes) = (insecure::DIRECTORY, document.len());
+        let (directory, file, bytes) = (insecure::DIRECTORY, IMAGEPULLER.file, document.len());
         journal.info(format_args!("{}: {directory}/{file} {word}, {bytes} bytes", disk.name));
         Ok(word)
     }
 
     fn replace(&self, document: &[u8]) -> Result<&'static str, Error> {
-        if self.insecure.holds(self.target, document) {
+        if self.insecure.holds(&IMAGEPULLER, document) {
             return Ok("unchanged");
         }
         if document.is_empty() {
-            self.insecure.clear(self.target)?;
+            self.insecure.clear(&IMAGEPULLER)?;
             return Ok("removed");
         }
-        self.insecure.store(self.target, document)?;
+        self.insecure.store(&IMAGEPULLER, document)?;
         Ok("replaced")
     }
 }
 
 /// The image on the disk, read until it makes sense.
-fn read(disk: &Disk, magic: Magic, journal: &mut Journal<'_>) -> Result<Image, Error> {
+fn read(disk: &Disk, journal: &mut Journal<'_>) -> Result<Image, Error> {
     let end = Instant::now() + PATIENCE;
     let mut reads = 1;
     loop {
-        match verify::decode(&disk.name, disk, magic) {
+        match disk.decode() {
             Err(error) if Instant::now() < end => {
-                journal.detail(format_args!("read {reads}: {}", error.line()));
+                journal.detail(format_args!("read {reads}: {}", sentence(&error)));
                 reads += 1;
                 sleep(PAUSE);
             }

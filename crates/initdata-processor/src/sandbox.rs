@@ -2,7 +2,7 @@
 //!
 //! A disk that takes this program over, in spite of everything, gets: `/dev` and `/sys` to read,
 //! device nodes to take away, and this program's own result directories to write. No other file, no
-//! program to start, no socket but the one to systemd, no process, no capability.
+//! program to start, no socket, no process, no capability.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,10 +12,11 @@ use process_sandbox::files::{Enforced, Grant};
 use process_sandbox::{capabilities, files};
 use rustix::thread::CapabilitySet;
 
-use crate::Error;
+use crate::error::{Error, refused};
+use crate::insecure::Insecure;
 use crate::journal::Journal;
 use crate::paths::Paths;
-use crate::settings::{Owner, Settings};
+use crate::settings::Owner;
 
 /// The system calls that looking at disks and placing results take, beyond those of any program.
 const CALLS: &[libc::c_long] = &[
@@ -27,12 +28,10 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_getdents64,
     libc::SYS_readlinkat,
     libc::SYS_pread64,
+    // Noting which disk is asked.
+    libc::SYS_pwrite64,
     libc::SYS_lseek,
     libc::SYS_fadvise64,
-    libc::SYS_io_submit,
-    libc::SYS_io_getevents,
-    libc::SYS_recvfrom,
-    libc::SYS_close_range,
     // What that took.
     libc::SYS_getrusage,
     // Placing results; each only where the files' wall lets it.
@@ -55,9 +54,7 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
             libc::SYS_fcntl,
             1,
             &duplicates.map(|command| Argument::EqualLow(command.cast_unsigned())),
-        )?
-        // To systemd, over a socket that is connected already: without an address.
-        .only_with(libc::SYS_sendto, 4, &[Argument::Equal(0)])?;
+        )?;
     Ok(match owner {
         Some(_) => calls.and(&[libc::SYS_fchown]),
         None => calls,
@@ -69,11 +66,11 @@ fn allowed(owner: Option<Owner>) -> Result<Calls, process_sandbox::Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Sandbox`]: the kernel refused a step. A kernel without Landlock is not an error, but a
+/// The kernel refused a step. A kernel without Landlock is not an error, but a
 /// warning.
 pub fn enter(
     paths: &Paths,
-    settings: &Settings,
+    owner: Option<Owner>,
     results: Vec<(BorrowedFd<'_>, Grant)>,
     dev: Option<BorrowedFd<'_>>,
     further: &[libc::c_long],
@@ -87,9 +84,7 @@ pub fn enter(
     let mut grants = results;
     grants.extend(readable.chain(dev).map(|directory| (directory, Grant::Read)));
 
-    capabilities::keep_only(capabilities_for(settings.owner))?;
-    let enforced = files::confine(&grants)?;
-    allowed(settings.owner)?.and(further).enforce()?;
+    let enforced = confine(owner, &grants, further).map_err(|error| refused(error.to_string()))?;
     if enforced == Enforced::Absent {
         journal.warn(
             "sandbox: the kernel has no Landlock, so files are protected by seccomp and \
@@ -98,6 +93,30 @@ pub fn enter(
     }
     journal.detail(format_args!("sandbox: Landlock {enforced}, seccomp on"));
     Ok(())
+}
+
+fn confine(
+    owner: Option<Owner>,
+    grants: &[(BorrowedFd<'_>, Grant)],
+    further: &[libc::c_long],
+) -> Result<Enforced, process_sandbox::Error> {
+    capabilities::keep_only(capabilities_for(owner))?;
+    let enforced = files::confine(grants)?;
+    allowed(owner)?.and(further).enforce()?;
+    Ok(enforced)
+}
+
+/// What placing results in `measured`, a directory of two that take turns, and in `insecure` takes.
+pub fn results<'a>(
+    measured: BorrowedFd<'a>,
+    insecure: &'a Insecure,
+) -> [(BorrowedFd<'a>, Grant); 4] {
+    [
+        (measured, Grant::Directories),
+        (measured, Grant::Files),
+        (insecure.directory(), Grant::Files),
+        (insecure.notes(), Grant::Files),
+    ]
 }
 
 /// Files of another owner need two capabilities: to change the owner, and to write into the owner's

@@ -1,40 +1,82 @@
-//! `/etc/initdata-processor.toml`: whose the files of disks are, where the image's default policy
-//! is, and what an agent finds of initdata. Which magic becomes which file is fixed.
-//!
-//! Part of the guest image and as measured as this program; the file is optional.
+//! The settings, from one place each: what the image's author decided stands in
+//! `/etc/initdata-processor.toml`, part of the guest image and as measured as this program; two
+//! words of the kernel's command line, which is measured wherever there is something to measure it,
+//! say what differs by pod.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use config_image::Magic;
-use foreign_text::bounded::{ReadError, if_there, read_path};
+use foreign_text::bounded::{if_there, read_path, read_stream};
 use foreign_text::shown;
-use initdata::FileName;
 use serde::Deserialize;
+
+use crate::error::{Error, refused};
+use crate::paths::Paths;
+
+/// The kernel parameter that names expected disks, separated by commas.
+pub const EXPECT: &str = "configdev.expect=";
+
+/// The kernel parameter that accepts unverified initdata where there is no TEE. Where the kernel
+/// knows that it is an SNP or TDX guest it has no effect, be the guest's driver loaded or not.
+pub const ALLOW_UNVERIFIED: &str = "configdev.allow_unverified_initdata=1";
 
 /// The longest settings file.
 const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
-/// What becomes a file: by magic, its name without the extension, and the extension. A further one
-/// is a row; no name is `initdata`, and no extension `error` or `refused`.
-const FILES: [(Magic, &str, &str); 1] = [(Magic::IMAGEPULLER, "imagepuller", "toml")];
+/// The longest command line read. The kernel's own limit is a few kilobytes; more is not looked at,
+/// and what is cut off cannot switch anything on that was not there.
+const MAX_CMDLINE_BYTES: usize = 64 << 10;
 
-/// Where Kata's images have the policy that holds until another one is set.
-const DEFAULT_POLICY: &str = "/etc/kata-opa/default-policy.rego";
+/// A file below `/run/insecure-cfg`, and the magic of the disk that it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The magic.
+    pub magic: Magic,
+    /// The file's name without its extension: what people call it.
+    pub name: &'static str,
+    /// The file.
+    pub file: &'static str,
+    /// Where the reason stands when the disk is refused.
+    pub error_file: &'static str,
+}
 
-/// What the image's author decided.
+/// The image puller's configuration.
+pub const IMAGEPULLER: Target = Target {
+    magic: Magic::IMAGEPULLER,
+    name: "imagepuller",
+    file: "imagepuller.toml",
+    error_file: "imagepuller.error",
+};
+
+/// What becomes a file; a further one is a row.
+pub const TARGETS: [Target; 1] = [IMAGEPULLER];
+
+/// What people call the measured document's disk.
+const INITDATA: &str = "initdata";
+
+/// What the image's author and the kernel's command line say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whose `/run/insecure-cfg` is, with all that is in it; `None`: root's, whose this process is.
     pub owner: Option<Owner>,
-    /// What becomes a file, by magic.
-    pub files: Vec<Target>,
     /// The image's own policy, an absolute path; for a guest whose initdata brings none.
     pub default_policy: PathBuf,
     /// What the agent finds in the place of a disk whose initdata was accepted.
     pub accepted_disk: AcceptedDisk,
+    /// How long expected disks are waited for.
+    pub wait: Duration,
+    /// How long all disks together may take to answer, besides.
+    pub patience: Duration,
+    /// The disks without which the search waits.
+    pub expected: Vec<Magic>,
+    /// Whether an administrator accepts unverified initdata where there is no TEE.
+    pub allow_unverified: bool,
 }
 
-/// What becomes of a disk whose initdata was accepted.
+/// What becomes of a disk whose initdata was accepted; `crate::agent` says what that means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AcceptedDisk {
@@ -56,129 +98,134 @@ pub struct Owner {
     pub group: u32,
 }
 
-/// A file below `/run/insecure-cfg`, and the magic of the disk that it comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The magic.
-    pub magic: Magic,
-    /// The file's name without its extension: what people call it.
-    pub name: String,
-    /// The file.
-    pub file: FileName,
-    /// Where the reason stands when the disk is refused: the same name, with the extension `error`.
-    pub error_file: FileName,
-}
-
-/// Why the settings are not usable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SettingsError {
-    /// The file cannot be read.
-    #[error("read it")]
-    Read(#[from] ReadError),
-    /// Not TOML, an unknown key or a wrong type.
-    #[error("{0}")]
-    Toml(String),
-    /// Not `USER:GROUP`.
-    #[error("owner: expected two numbers, \"USER:GROUP\"")]
-    Owner,
-    /// A relative path, or none.
-    #[error("default-policy: expected an absolute path, found \"{0}\"")]
-    DefaultPolicy(String),
-}
-
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct Text {
     owner: Option<String>,
-    default_policy: Option<String>,
-    #[serde(default)]
+    default_policy: String,
     accepted_disk: AcceptedDisk,
+    /// Seconds.
+    wait: u16,
+    /// Seconds.
+    patience: u16,
 }
 
-impl Default for Settings {
-    /// What holds without the file: `imgpullr` becomes `imagepuller.toml`, root's, and the default
-    /// policy is where Kata has it.
+impl Default for Text {
     fn default() -> Self {
         Self {
             owner: None,
-            files: FILES.into_iter().filter_map(Target::of).collect(),
-            default_policy: DEFAULT_POLICY.into(),
+            // Where Kata's images have the policy that holds until another one is set.
+            default_policy: "/etc/kata-opa/default-policy.rego".to_owned(),
             accepted_disk: AcceptedDisk::default(),
+            wait: 3,
+            patience: 30,
         }
     }
 }
 
 impl Settings {
-    /// Reads the file at `path`; without one the defaults hold.
+    /// Reads the file and the command line. Without the file its defaults hold.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`]. A file with a mistake is not the same as none.
-    pub fn load(path: &Path) -> Result<Self, SettingsError> {
-        match if_there(read_path(path, MAX_SETTINGS_BYTES))? {
-            Some(text) => Self::parse(&text),
-            None => Ok(Self::default()),
-        }
-    }
-
-    /// Reads the file's text.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError`].
-    pub fn parse(text: &[u8]) -> Result<Self, SettingsError> {
-        let text: Text = toml::from_slice(text)
-            .map_err(|error| SettingsError::Toml(shown(error.message()).to_string()))?;
-        let mut settings = Self {
-            owner: text.owner.as_deref().map(Owner::parse).transpose()?,
-            accepted_disk: text.accepted_disk,
-            ..Self::default()
-        };
-        if let Some(path) = text.default_policy {
-            if !path.starts_with('/') {
-                return Err(SettingsError::DefaultPolicy(shown(&path).to_string()));
+    /// One of them cannot be read, or has a mistake: which is not the same as none.
+    pub fn load(paths: &Paths) -> Result<Self, Error> {
+        let failed = || refused(format!("use the settings in {}", paths.settings.display()));
+        let text = if_there(read_path(&paths.settings, MAX_SETTINGS_BYTES))
+            .map_err(|error| failed().because(format!("read it: {error}")))?;
+        let mut settings = Self::parse(text.as_deref().map_or(&[], Vec::as_slice))
+            .map_err(|why| failed().because(why))?;
+        let cmdline = File::open(&paths.cmdline)
+            .map_err(Into::into)
+            .and_then(|file| read_stream(file.take(MAX_CMDLINE_BYTES as u64), MAX_CMDLINE_BYTES))
+            .map_err(|source| {
+                // Nobody knows which disks it expects.
+                refused(format!(
+                    "read the kernel's command line, {}, which may name expected disks",
+                    paths.cmdline.display()
+                ))
+                .because(source)
+            })?;
+        settings.allow_unverified = allows_unverified(&cmdline);
+        let values = words(&cmdline).filter_map(|word| word.strip_prefix(EXPECT.as_bytes()));
+        for name in values.flat_map(|value| value.split(|byte| *byte == b',')) {
+            if !name.is_empty() {
+                settings.expected.push(magic(name)?);
             }
-            settings.default_policy = path.into();
         }
         Ok(settings)
     }
 
-    /// What people call the files.
-    #[must_use]
-    pub fn names(&self) -> Vec<&str> {
-        let names = self.files.iter().map(|target| target.name.as_str());
-        names.collect()
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    ///
+    /// The end of a sentence about the file.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let text: Text =
+            toml::from_slice(text).map_err(|error| shown(error.message()).to_string())?;
+        if !text.default_policy.starts_with('/') {
+            let found = shown(&text.default_policy);
+            return Err(format!("default-policy: expected an absolute path, found \"{found}\""));
+        }
+        let owner = text.owner.as_deref().map(owner).transpose()?;
+        Ok(Self::of(text, owner))
     }
 
-    /// The file that people call `name`.
-    #[must_use]
-    pub fn target(&self, name: &str) -> Option<&Target> {
-        self.files.iter().find(|target| target.name == name)
+    fn of(text: Text, owner: Option<Owner>) -> Self {
+        Self {
+            owner,
+            default_policy: text.default_policy.into(),
+            accepted_disk: text.accepted_disk,
+            wait: Duration::from_secs(text.wait.into()),
+            patience: Duration::from_secs(text.patience.into()),
+            expected: Vec::new(),
+            allow_unverified: false,
+        }
     }
 }
 
-impl Owner {
-    fn parse(text: &str) -> Result<Self, SettingsError> {
-        let number = |text: &str| {
-            // The highest number means "no change" to the kernel.
-            let number = text.parse().ok().filter(|number| *number != u32::MAX);
-            number.ok_or(SettingsError::Owner)
-        };
-        let (user, group) = text.split_once(':').ok_or(SettingsError::Owner)?;
-        Ok(Self { user: number(user)?, group: number(group)? })
+impl Default for Settings {
+    /// What holds without the file.
+    fn default() -> Self {
+        Self::of(Text::default(), None)
     }
 }
 
-impl Target {
-    fn of((magic, name, extension): (Magic, &str, &str)) -> Option<Self> {
-        Some(Self {
-            magic,
-            name: name.to_owned(),
-            file: FileName::new(&format!("{name}.{extension}")).ok()?,
-            error_file: FileName::new(&format!("{name}.error")).ok()?,
-        })
+fn owner(text: &str) -> Result<Owner, String> {
+    // The highest number means "no change" to the kernel.
+    let number = |text: &str| text.parse().ok().filter(|number| *number != u32::MAX);
+    text.split_once(':')
+        .and_then(|(user, group)| Some(Owner { user: number(user)?, group: number(group)? }))
+        .ok_or_else(|| "owner: expected two numbers, \"USER:GROUP\"".to_owned())
+}
+
+fn magic(name: &[u8]) -> Result<Magic, Error> {
+    let target = TARGETS.iter().find(|target| target.name.as_bytes() == name);
+    match target {
+        Some(target) => Ok(target.magic),
+        None if name == INITDATA.as_bytes() => Ok(Magic::INITDATA),
+        None => {
+            let names = TARGETS.map(|target| target.name).join(", ");
+            Err(refused(format!(
+                "look for a disk called \"{}\": the known ones are {INITDATA}, {names}",
+                shown(name).up_to(64)
+            )))
+        }
     }
+}
+
+/// Only the exact word counts, and only if no second one contradicts it.
+fn allows_unverified(cmdline: &[u8]) -> bool {
+    let key = ALLOW_UNVERIFIED.trim_end_matches('1').as_bytes();
+    let mut words = words(cmdline).filter(|word| word.starts_with(key)).peekable();
+    words.peek().is_some() && words.all(|word| word == ALLOW_UNVERIFIED.as_bytes())
+}
+
+/// The kernel's own words: what stands behind `--` is for the init.
+fn words(cmdline: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = cmdline.split(u8::is_ascii_whitespace);
+    words.take_while(|word| *word != b"--")
 }
 
 #[cfg(test)]
@@ -186,17 +233,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_one_row() {
-        let settings = Settings::default();
-        let [target] = &settings.files[..] else { panic!("{settings:?}") };
-        assert_eq!(target.magic, Magic::IMAGEPULLER);
-        assert_eq!(target.file.as_str(), "imagepuller.toml");
+    fn each_setting_is_read() {
         assert_eq!(Settings::parse(b"").unwrap(), Settings::default());
-        let owner = Settings::parse(b"owner = \"7:8\"").unwrap().owner;
-        assert_eq!(owner, Some(Owner { user: 7, group: 8 }));
-        let target = settings.target("imagepuller").unwrap();
-        assert_eq!(target.error_file.as_str(), "imagepuller.error");
-        assert!(settings.target("imagepuller.toml").is_none());
+        let text =
+            b"owner = \"7:8\"\ndefault-policy = \"/p\"\naccepted-disk = \"copy\"\nwait = 1\n\
+                     patience = 2\n";
+        let expected = Settings {
+            owner: Some(Owner { user: 7, group: 8 }),
+            default_policy: "/p".into(),
+            accepted_disk: AcceptedDisk::Copy,
+            wait: Duration::from_secs(1),
+            patience: Duration::from_secs(2),
+            ..Settings::default()
+        };
+        assert_eq!(Settings::parse(text).unwrap(), expected);
     }
 
     #[test]
@@ -211,26 +261,82 @@ mod tests {
             ("default-policy = \"etc/x\"", "absolute path"),
             ("default_policy = \"/x\"", "unknown field"),
             ("accepted-disk = \"move\"", "unknown variant"),
+            ("wait = -1", "invalid value"),
+            ("patience = 65536", "invalid value"),
             ("[file]\n", "unknown field"),
             ("[files]\ntimesync = \"x\"", "unknown field `files`"),
         ] {
-            let error = Settings::parse(text.as_bytes()).unwrap_err().to_string();
+            let error = Settings::parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
     }
 
+    fn machine(cmdline: &str) -> (tempfile::TempDir, Paths) {
+        let root = tempfile::tempdir().unwrap();
+        let paths = Paths::below(root.path());
+        for directory in ["etc", "proc"] {
+            std::fs::create_dir(root.path().join(directory)).unwrap();
+        }
+        std::fs::write(&paths.cmdline, cmdline).unwrap();
+        (root, paths)
+    }
+
     #[test]
     fn without_the_file_the_defaults_hold_and_nothing_else_counts_as_that() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("settings.toml");
-        assert_eq!(Settings::load(&path).unwrap(), Settings::default());
-        std::fs::create_dir(&path).unwrap();
-        assert!(matches!(Settings::load(&path), Err(SettingsError::Read(_))));
-        let path = root.path().join("long.toml");
-        std::fs::write(&path, "# x\n".repeat(20_000)).unwrap();
-        assert!(matches!(
-            Settings::load(&path),
-            Err(SettingsError::Read(ReadError::TooLong { .. }))
-        ));
+        let (_root, paths) = machine("");
+        assert_eq!(Settings::load(&paths).unwrap(), Settings::default());
+        std::fs::write(&paths.settings, "# x\n".repeat(20_000)).unwrap();
+        let error = Settings::load(&paths).unwrap_err().chain();
+        assert!(error.contains("read it: it has more than 65536 bytes"), "{error}");
+        std::fs::remove_file(&paths.settings).unwrap();
+        std::fs::create_dir(&paths.settings).unwrap();
+        assert!(Settings::load(&paths).unwrap_err().chain().contains("read it: "));
+    }
+
+    #[test]
+    fn expected_disks_are_those_of_whole_words() {
+        let (initdata, puller) = (Magic::INITDATA, Magic::IMAGEPULLER);
+        for (cmdline, expected) in [
+            ("quiet xconfigdev.expect=initdata configdev.expect=\n", Some(vec![])),
+            ("configdev.expect=imagepuller,,initdata", Some(vec![puller, initdata])),
+            (
+                "configdev.expect=initdata configdev.expect=imagepuller -- configdev.expect=x",
+                Some(vec![initdata, puller]),
+            ),
+            ("configdev.expect=imagepuller.toml", None),
+        ] {
+            let (_root, paths) = machine(cmdline);
+            let settings = Settings::load(&paths);
+            assert_eq!(settings.ok().map(|settings| settings.expected), expected, "{cmdline}");
+        }
+        let (_root, paths) = machine("configdev.expect=a\u{1b}b");
+        let error = Settings::load(&paths).unwrap_err().chain();
+        let known =
+            "look for a disk called \"a\\u{1b}b\": the known ones are initdata, imagepuller";
+        assert_eq!(error, known);
+        std::fs::remove_file(&paths.cmdline).unwrap();
+        assert!(Settings::load(&paths).is_err());
+    }
+
+    #[test]
+    fn only_the_exact_word_allows() {
+        for (cmdline, allowed) in [
+            ("", false),
+            ("configdev.allow_unverified_initdata=1", true),
+            ("quiet configdev.allow_unverified_initdata=1\n", true),
+            ("quiet configdev.allow_unverified_initdata", false),
+            ("configdev.allow_unverified_initdata=1 -- x", true),
+            ("quiet -- configdev.allow_unverified_initdata=1", false),
+            ("configdev.allow_unverified_initdata=0", false),
+            ("configdev.allow_unverified_initdata=10", false),
+            ("configdev.allow_unverified_initdata=1,x", false),
+            ("xconfigdev.allow_unverified_initdata=1", false),
+            ("\"configdev.allow_unverified_initdata=1\"", false),
+            ("Configdev.allow_unverified_initdata=1", false),
+            ("configdev.allow_unverified_initdata=1 configdev.allow_unverified_initdata=0", false),
+            ("configdev.allow_unverified_initdata=0 configdev.allow_unverified_initdata=1", false),
+        ] {
+            assert_eq!(allows_unverified(cmdline.as_bytes()), allowed, "{cmdline}");
+        }
     }
 }

@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use initdata::FileName;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::{Error, names};
+use crate::error::{Error, unwritten};
+use crate::names;
 
 /// The directory behind the name.
 const CURRENT: &str = "current";
@@ -37,7 +37,7 @@ pub struct Swap {
 }
 
 /// Names and contents.
-pub type Files<'a> = &'a [(&'a FileName, &'a [u8])];
+pub type Files<'a> = &'a [(&'a str, &'a [u8])];
 
 impl Swap {
     /// Puts a directory that holds exactly `files` at `name` in `parent`: 0755, each file 0644.
@@ -46,15 +46,15 @@ impl Swap {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`]; then the old state is untouched, or nothing has the name.
+    /// The system's; then the old state is untouched, or nothing has the name.
     pub fn prepare(parent: &Path, name: &str, files: Files<'_>) -> Result<Self, Error> {
         let path = parent.join(format!(".{name}"));
-        let (home, is_new) = at(&path, make_directory(&path))?;
+        let home = at(&path, make_directory(&path))?;
         at(&path, home.set_permissions(Permissions::from_mode(0o755)))?;
         let swap = Self { path, home };
         swap.make_spare()?;
         let spare = swap.open_spare()?;
-        swap.fill(&spare, files, is_new)?;
+        swap.fill(&spare, files)?;
         // What stood there before goes.
         swap.make_spare()?;
         swap.give_name(parent, name)?;
@@ -65,38 +65,34 @@ impl Swap {
     ///
     /// # Errors
     ///
-    /// [`Error::Write`]; then the old state is untouched.
+    /// The system's; then the old state is untouched.
     pub fn place(&self, files: Files<'_>) -> Result<(), Error> {
         let spare = self.open_spare()?;
         at(&self.path.join(SPARE), clear(&spare))?;
-        self.fill(&spare, files, false)
+        self.fill(&spare, files)
     }
 
-    /// Writes `files` into the empty `spare`, which then becomes the current one, the first one if
-    /// `is_first`.
-    fn fill(&self, spare: &File, files: Files<'_>, is_first: bool) -> Result<(), Error> {
+    /// Writes `files` into the empty `spare`, which then becomes the current one.
+    fn fill(&self, spare: &File, files: Files<'_>) -> Result<(), Error> {
         let path = self.path.join(SPARE);
         for (name, content) in files {
-            write(spare, name, content)
-                .map_err(|error| failed(&path.join(name.as_str()), error))?;
+            write(spare, name, content).map_err(|error| unwritten(&path.join(name), error))?;
         }
         at(&path, spare.set_permissions(Permissions::from_mode(0o755)))?;
-        let (likely, other) = match is_first {
-            true => (RenameFlags::NOREPLACE, RenameFlags::EXCHANGE),
-            false => (RenameFlags::EXCHANGE, RenameFlags::NOREPLACE),
-        };
-        let renamed = match self.rename(SPARE, CURRENT, likely) {
-            Err(Errno::EXIST | Errno::NOENT) => self.rename(SPARE, CURRENT, other),
-            renamed => renamed,
-        };
-        renamed.map_err(|errno| failed(&self.path.join(CURRENT), errno.into()))
+        let rename = |flags| renameat_with(&self.home, SPARE, &self.home, CURRENT, flags);
+        // The first one has nothing to take turns with.
+        let renamed = rename(RenameFlags::EXCHANGE).or_else(|errno| match errno {
+            Errno::NOENT => rename(RenameFlags::NOREPLACE),
+            errno => Err(errno),
+        });
+        renamed.map_err(|errno| unwritten(&self.path.join(CURRENT), errno))
     }
 
     /// Takes the name away, and what is behind it, which holds no files, from `parent`.
     ///
     /// # Errors
     ///
-    /// [`Error::Write`].
+    /// The system's.
     pub fn remove(&self, parent: impl AsFd, name: &str) -> Result<(), Error> {
         // The directory, by which others know that it is there, goes last.
         let removed = unlinkat(&parent, name, AtFlags::empty())
@@ -111,10 +107,6 @@ impl Swap {
         self.home.as_fd()
     }
 
-    fn rename(&self, from: &str, to: &str, flags: RenameFlags) -> Result<(), Errno> {
-        renameat_with(&self.home, from, &self.home, to, flags)
-    }
-
     /// Makes the spare directory, without anything in it, whatever has its name.
     fn make_spare(&self) -> Result<(), Error> {
         let make = || mkdirat(&self.home, SPARE, Mode::RWXU);
@@ -126,12 +118,12 @@ impl Swap {
             }
             other => Err(other),
         });
-        made.map_err(|errno| failed(&self.path.join(SPARE), errno.into()))
+        made.map_err(|errno| unwritten(&self.path.join(SPARE), errno))
     }
 
     fn open_spare(&self) -> Result<File, Error> {
         let opened = openat(&self.home, SPARE, DIRECTORY, Mode::empty());
-        let spare = opened.map_err(|errno| failed(&self.path.join(SPARE), errno.into()))?;
+        let spare = opened.map_err(|errno| unwritten(&self.path.join(SPARE), errno))?;
         Ok(File::from(spare))
     }
 
@@ -151,7 +143,7 @@ impl Swap {
             // Whatever had the name until now.
             remove(&staging);
         }
-        made.map_err(|errno| failed(&target, errno.into()))
+        made.map_err(|errno| unwritten(&target, errno))
     }
 }
 
@@ -163,22 +155,24 @@ impl Drop for Swap {
     }
 }
 
-/// Opens the directory at `path`, which is made if there is none; whether it was. What else has
-/// the name is removed.
-fn make_directory(path: &Path) -> io::Result<(File, bool)> {
-    let make = || DirBuilder::new().mode(0o755).create(path);
-    let open = || openat(CWD, path, DIRECTORY, Mode::empty());
-    let is_new = match make() {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => match open() {
-            Err(Errno::NOTDIR | Errno::LOOP) => {
-                remove(path);
-                make().map(|()| true)?
-            }
-            other => return Ok((other?.into(), false)),
-        },
-        made => made.map(|()| true)?,
+/// Opens the directory at `path`, which is made if there is none. What else has the name is
+/// removed.
+fn make_directory(path: &Path) -> io::Result<File> {
+    let make = || match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     };
-    Ok((open()?.into(), is_new))
+    let open = || openat(CWD, path, DIRECTORY, Mode::empty());
+    make()?;
+    let opened = match open() {
+        Err(Errno::NOTDIR | Errno::LOOP) => {
+            remove(path);
+            make()?;
+            open()
+        }
+        opened => opened,
+    };
+    Ok(opened?.into())
 }
 
 /// Removes the files in a directory of ours.
@@ -187,9 +181,9 @@ fn clear(directory: &File) -> io::Result<()> {
     names::each(directory, remove)
 }
 
-fn write(directory: &File, name: &FileName, content: &[u8]) -> io::Result<()> {
+fn write(directory: &File, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = openat(directory, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+    let fd = openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(fd);
     file.write_all(content)?;
     // Set afterwards, because the umask may be odd.
@@ -206,11 +200,7 @@ fn remove(path: &Path) {
 }
 
 fn at<T>(path: &Path, result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(|source| failed(path, source))
-}
-
-fn failed(path: &Path, source: io::Error) -> Error {
-    Error::Write(path.to_owned(), source)
+    result.map_err(|source| unwritten(path, source))
 }
 
 #[cfg(test)]

@@ -1,36 +1,33 @@
 //! Work on disks, watched: whoever waits for a disk says so, and not for ever.
 //!
 //! A process whose read does not come back cannot even be killed. So the work is done by a copy of
-//! this process, and what remains here looks at the clock.
+//! this process, and what remains here looks at the clock, and at a page of memory in which the copy
+//! notes which disk it asks.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use linux_sys::worker::{Place, Worker, start};
+use linux_sys::worker::{Ended, Worker, start};
+use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::Error;
+use crate::error::{Error, refused};
 use crate::journal::Journal;
 
-/// How long all disks together may take to answer, unless the command line says otherwise.
-pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(30);
-
-/// How long after one look at the work the next one comes.
-const TICK: Duration = Duration::from_millis(100);
-
-/// A disk at which the work stands for so long is named. Where many are read at the same time, the
-/// slowest is noted a little later than it is asked, and all that takes half a second is meant.
-const LONG: Duration = Duration::from_millis(300);
-
-/// What a process takes, at most, besides the time that disks have: to begin, to be ended, to place
-/// results.
-pub const END: Duration = Duration::from_secs(5);
+/// How long after one look at the work the next one comes. A disk that is asked at two of them is
+/// named: so all that takes twice as long is.
+const TICK: Duration = Duration::from_millis(250);
 
 /// How many slow disks are named: the host decides how many there are.
 const MAX_NAMED: usize = 8;
 
-/// Where this process notes what it does, if it is a watched one.
-static PLACE: OnceLock<&'static Place> = OnceLock::new();
+/// Room for a disk's name.
+const NAME_BYTES: usize = 32;
+
+/// Where the copy notes what it asks; nothing where nobody watches.
+static NOTE: OnceLock<File> = OnceLock::new();
 
 /// Notes, until it is dropped, that a disk is asked for something.
 #[derive(Debug)]
@@ -42,49 +39,105 @@ pub fn asks(disk: &str) -> Asked {
     Asked(())
 }
 
-impl Asked {
-    /// Notes that now the disk of this name is asked.
-    pub fn next(&self, disk: &str) {
-        note(disk);
-    }
-}
-
 impl Drop for Asked {
     fn drop(&mut self) {
         note("");
     }
 }
 
-fn note(disk: &str) {
-    if let Some(place) = PLACE.get() {
-        place.set(disk);
+/// Notes that the disk of this name is asked; none, where it is empty.
+pub fn note(disk: &str) {
+    if let Some(note) = NOTE.get() {
+        let mut name = [0; NAME_BYTES];
+        name.iter_mut().zip(disk.bytes()).for_each(|(to, from)| *to = from);
+        let _ = note.write_all_at(&name, 0);
     }
+}
+
+/// Which disk is asked, as a process says it that is not believed.
+fn noted() -> String {
+    let mut name = [0; NAME_BYTES];
+    if let Some(note) = NOTE.get() {
+        let _ = note.read_exact_at(&mut name, 0);
+    }
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
 }
 
 /// Work that is being done.
 #[derive(Debug)]
 pub struct Watched(Worker);
 
+/// Begins `work`, in a process of its own.
+///
+/// # Errors
+///
+/// The process cannot be made.
+pub fn begin(work: impl FnOnce() -> u8) -> Result<Watched, Error> {
+    let note = memfd_create(c"disk", MemfdFlags::CLOEXEC).map_err(|errno| apart(errno.into()))?;
+    let _ = NOTE.set(note.into());
+    start(work).map(Watched).map_err(apart)
+}
+
+fn apart(source: io::Error) -> Error {
+    refused("look at the disks, in a process of its own").because(source)
+}
+
+impl Watched {
+    /// The exit code of the work, which must not take longer than `limit`.
+    ///
+    /// # Errors
+    ///
+    /// It takes longer, or crashed: then nobody works any more, but for a read that is left behind.
+    pub fn finish(mut self, limit: Duration, journal: &mut Journal<'_>) -> Result<u8, Error> {
+        let end = Instant::now() + limit;
+        let mut slow = Slow::default();
+        loop {
+            match self.0.wait(TICK) {
+                Ok(Some(Ended::Code(code))) => return Ok(code),
+                Ok(Some(Ended::Crashed)) => return Err(apart(io::ErrorKind::UnexpectedEof.into())),
+                Ok(None) => {}
+                Err(error) => {
+                    self.0.kill();
+                    return Err(apart(error));
+                }
+            }
+            let disk = noted();
+            if Instant::now() >= end {
+                self.0.kill();
+                return Err(late(&disk, limit));
+            }
+            if slow.is_news(&disk) {
+                journal.warn(format_args!("{disk}: waiting for the disk to answer"));
+            }
+        }
+    }
+}
+
+fn late(disk: &str, limit: Duration) -> Error {
+    let doing = match disk {
+        "" => "finish in time".to_owned(),
+        disk => format!("read disk {disk}: it does not answer in time"),
+    };
+    refused(format!("{doing}, {} s", limit.as_secs()))
+}
+
 /// The disks that take long.
 #[derive(Debug, Default)]
 struct Slow {
-    /// Where the work stands, and since when.
-    last: Option<(String, Instant)>,
+    /// Where the work stood at the last look.
+    last: String,
     named: Vec<String>,
 }
 
 impl Slow {
-    /// Whether `disk`, at which the work stands `now`, is to be named.
-    fn is_news(&mut self, disk: &str, now: Instant) -> bool {
-        let since = match &self.last {
-            Some((last, since)) if last == disk => *since,
-            _ => {
-                self.last = Some((disk.to_owned(), now));
-                now
-            }
-        };
-        let is_known = disk.is_empty() || self.named.iter().any(|named| named == disk);
-        let is_news = now - since >= LONG && !is_known && self.named.len() < MAX_NAMED;
+    /// Whether `disk`, at which the work stands now, is to be named.
+    fn is_news(&mut self, disk: &str) -> bool {
+        let is_slow = !disk.is_empty() && self.last == disk;
+        disk.clone_into(&mut self.last);
+        let is_news = is_slow
+            && self.named.len() < MAX_NAMED
+            && !self.named.iter().any(|named| named == disk);
         if is_news {
             self.named.push(disk.to_owned());
         }
@@ -92,129 +145,19 @@ impl Slow {
     }
 }
 
-/// What became of work that may go on for ever.
-#[derive(Debug)]
-pub enum Attended {
-    /// It has ended; what it came to.
-    Ended(Vec<u8>),
-    /// It goes on waiting for the disk of this name.
-    Stalled(String),
-}
-
-impl AsFd for Watched {
-    /// Readable when the process is gone.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-/// Begins `work`, in a process of its own.
-///
-/// # Errors
-///
-/// [`Error::Worker`].
-pub fn begin(work: impl FnOnce() -> Vec<u8>) -> Result<Watched, Error> {
-    let worker = start(|place| {
-        let _ = PLACE.set(place);
-        work()
-    });
-    worker.map(Watched).map_err(Error::Worker)
-}
-
-impl Watched {
-    /// What the work comes to, which must not take longer than `limit`; nothing if it crashed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Disk`], [`Error::Worker`]: then nobody works any more, but for a read that is left
-    /// behind.
-    pub fn finish(mut self, limit: Duration, journal: &mut Journal<'_>) -> Result<Vec<u8>, Error> {
-        let end = Instant::now() + limit;
-        let mut slow = Slow::default();
-        let answer = loop {
-            match self.0.wait(TICK) {
-                Ok(Some(answer)) => break Ok(answer),
-                Ok(None) => {}
-                Err(error) => break Err(Error::Worker(error)),
-            }
-            let (disk, now) = (self.0.place().get(), Instant::now());
-            if now >= end {
-                break Err(Error::Disk { disk, limit });
-            }
-            if slow.is_news(&disk, now) {
-                journal.warn(format_args!("{disk}: waiting for the disk to answer"));
-            }
-        };
-        self.0.end();
-        answer
-    }
-
-    /// Waits until the work has ended, or one question to a disk takes longer than `limit`; how
-    /// many there are does not matter.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Worker`].
-    pub fn attend(&mut self, limit: Duration) -> Result<Attended, Error> {
-        let place = self.0.place();
-        let (mut count, mut since) = (place.count(), Instant::now());
-        loop {
-            let answer = self.0.wait(limit / 4).map_err(Error::Worker)?;
-            if let Some(answer) = answer {
-                return Ok(Attended::Ended(answer));
-            }
-            let (now, disk) = (place.count(), place.get());
-            if now != count || disk.is_empty() {
-                (count, since) = (now, Instant::now());
-            } else if since.elapsed() >= limit {
-                return Ok(Attended::Stalled(disk));
-            }
-        }
-    }
-
-    /// Kills the process, which stays where it waits for a disk.
-    pub fn kill(&self) {
-        self.0.kill();
-    }
-
-    /// Takes note of a process that has ended; one that has not is killed.
-    pub fn end(self) {
-        self.0.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A disk that took between half a second and a whole one was named or not, as the moments of
-    /// the looks fell.
     #[test]
-    fn whatever_takes_half_a_second_is_named_once() {
-        let start = Instant::now();
-        // What a look finds at this number of milliseconds; noted 100 after the question.
-        let named = |from: u64, to: u64, offset: u64| {
-            let mut slow = Slow::default();
-            let moments = (1..20).map(|look| look * TICK.as_millis() as u64 + offset);
-            let found = moments.filter(|at| {
-                let disk = if (from + 100..to).contains(at) { "vda" } else { "" };
-                slow.is_news(disk, start + Duration::from_millis(*at))
-            });
-            found.count()
-        };
-        for offset in [0, 1, 50, 99] {
-            for from in [0, 30, 250, 499] {
-                assert_eq!(named(from, from + 501, offset), 1, "{from} {offset}");
-                assert_eq!(named(from, from + 1400, offset), 1, "{from} {offset}");
-                assert_eq!(named(from, from + 350, offset), 0, "{from} {offset}");
-            }
-        }
+    fn a_disk_at_which_the_work_stands_is_named_once() {
+        let mut slow = Slow::default();
+        let looks = ["", "", "vda", "vdb", "vdb", "vdb", "", "vdb", "vdb", "vda", "vda"];
+        let named: Vec<_> = looks.into_iter().filter(|disk| slow.is_news(disk)).collect();
+        assert_eq!(named, ["vdb", "vda"]);
         // The host decides how many there are.
         let mut slow = Slow::default();
-        let count = (0..100).filter(|look| {
-            let disk = format!("vd{}", look / 5);
-            slow.is_news(&disk, start + *look * TICK)
-        });
-        assert_eq!(count.count(), MAX_NAMED);
+        let count = (0..100).filter(|look| slow.is_news(&format!("vd{}", look / 2))).count();
+        assert_eq!(count, MAX_NAMED);
     }
 }

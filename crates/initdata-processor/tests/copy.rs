@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use config_image::Magic;
-use initdata_processor::copy::Copy;
+use initdata_processor::agent::Copy;
 use machine::{DOCUMENT, Machine, skip};
 use rustix::io::Errno;
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
@@ -78,7 +78,7 @@ fn privileged_a_device_that_stays_blank_leaves_nothing_to_be_found_later() {
     }
     assert_eq!(taken, Ok(4096));
     let error = blank.copy.fill(DOCUMENT.as_bytes()).unwrap_err();
-    assert!(error.line().ends_with("the loop device does not show it"));
+    assert!(error.chain().ends_with("the loop device does not show it"));
     assert_eq!(blank.magic(), None, "the link is there");
     drop((out, into, reader));
     let mut sector = [1; 512];

@@ -31,7 +31,7 @@ fn help_teaches_and_usage_errors_are_64() {
         "imagepuller.error",
         "with accepted-disk = \"keep\" in the settings all but the accepted disk's",
         "configdev.allow_unverified_initdata=1",
-        "--strict-exit",
+        "configdev.expect=NAME",
         "Exit codes",
     ] {
         assert!(text.contains(word), "{word}\n{text}");
@@ -47,7 +47,7 @@ fn exit_codes_of_the_outcomes() {
         .cmdline(UNVERIFIED)
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
-    let output = program(&good, &["--strict-exit"]);
+    let output = program(&good, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(output.stdout.is_empty());
     assert!(stderr(&output).contains("finished after"));
@@ -55,18 +55,9 @@ fn exit_codes_of_the_outcomes() {
 
     let bad = Machine::new().disk("vda", &initdata(DOCUMENT));
     let output = program(&bad, &[]);
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(65));
     assert!(stderr(&output).contains("error: initdata refused: failed to verify initdata"));
     bad.deny_policy();
-    for (strict, code) in [
-        ("--strict-exit", 65),
-        ("--strict-exit=all", 65),
-        ("--strict-exit=initdata", 65),
-        ("--strict-exit=never", 0),
-        ("--strict-exit=some", 64),
-    ] {
-        assert_eq!(program(&bad, &[strict]).status.code(), Some(code));
-    }
 
     fs::remove_dir_all(bad.path().join("run")).unwrap();
     assert_eq!(program(&bad, &[]).status.code(), Some(70));
@@ -86,7 +77,7 @@ fn a_tee_without_its_driver_is_not_overruled_by_the_kernel_parameter() {
             (snp, "dev/sev-guest does not exist"),
             (unknown, "proc/cpuinfo"),
         ] {
-            let output = program(&machine, &["--strict-exit"]);
+            let output = program(&machine, &[]);
             assert_eq!(output.status.code(), Some(65), "{}", stderr(&output));
             let policy = machine.deny_policy();
             assert!(policy.contains(word), "{policy}");
@@ -160,7 +151,7 @@ fn privileged_real_block_devices() {
     assert!(stderr(&output).contains("no initdata disk"));
     machine.deny_policy();
 
-    let output = program(&machine, &["--include-loop", "--strict-exit", "-v"]);
+    let output = program(&machine, &["--include-loop", "-v"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(machine.measured().unwrap().len(), 2);
     let files = machine.insecure().unwrap();

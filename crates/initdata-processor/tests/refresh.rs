@@ -23,7 +23,7 @@ fn running() -> Machine {
         .cmdline(UNVERIFIED)
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
-    assert!(program(&machine, &["--strict-exit"]).status.success());
+    assert!(program(&machine, &[]).status.success());
     machine
 }
 
@@ -129,7 +129,7 @@ fn only_what_the_boot_found_and_nobody_in_the_guest_can_write_is_read_again() {
                 .disk("vdb", &configuration(CONFIGURATION))
                 .attribute("vdb", "ro", read_only);
         }
-        let booted = program(&machine, &["--strict-exit"]);
+        let booted = program(&machine, &[]);
         assert!(booted.status.success(), "{at_boot:?}");
         let before = machine.insecure().unwrap();
         assert_eq!(before.contains_key("imagepuller.toml"), at_boot.is_some());
@@ -173,7 +173,7 @@ fn nothing_is_accepted_where_initdata_was_refused_or_nobody_looked() {
         assert!(log.contains(words), "{log}");
     };
     ends("has not run in this guest");
-    assert!(program(&machine, &[]).status.success(), "refused, and told");
+    assert_eq!(program(&machine, &[]).status.code(), Some(65));
     let before = machine.insecure().unwrap();
     ends("initdata was refused, so no configuration is accepted");
     assert_eq!(machine.insecure().unwrap(), before);
@@ -205,7 +205,7 @@ fn a_run_that_refuses_meanwhile_has_the_last_word() {
     let machine = running();
     let (word, files) = meanwhile(&machine, || {
         fs::write(&machine.options.paths.cmdline, "quiet\n").unwrap();
-        assert_eq!(program(&machine, &["--strict-exit"]).status.code(), Some(65));
+        assert_eq!(program(&machine, &[]).status.code(), Some(65));
     });
     assert_eq!((word.as_str(), files), ("failed", vec!["imagepuller.error".to_owned()]));
     assert!(machine.is_marked_refused());
@@ -221,7 +221,7 @@ fn a_run_that_finds_another_disk_meanwhile_has_the_last_word() {
         fs::rename(block.join("vdb"), machine.path().join("unplugged")).unwrap();
         let disk = "../devices/pci0000:00/0000:00:05.0/virtio1/block/vdc";
         std::os::unix::fs::symlink(disk, block.join("vdc")).unwrap();
-        assert!(program(&machine, &["--strict-exit"]).status.success());
+        assert!(program(&machine, &[]).status.success());
     });
     assert_eq!(word, "failed");
     assert_eq!(machine.insecure().unwrap()["imagepuller.toml"], "[registries]\n");
@@ -254,7 +254,7 @@ fn a_run_touches_nothing_before_it_has_the_lock() {
     let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
     flock(&directory, FlockOperation::LockExclusive).unwrap();
     let mut ran = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args(["--strict-exit", "--root"])
+        .args(["--root"])
         .arg(machine.path())
         .stderr(Stdio::piped())
         .spawn()
@@ -272,11 +272,11 @@ fn a_run_touches_nothing_before_it_has_the_lock() {
 /// Whoever held the lock once held all later runs too, and the guest stood without a word.
 #[test]
 fn a_lock_that_does_not_become_free_ends_a_run_with_a_reason() {
-    let machine = running();
+    let machine = running().settings("patience = 0\n");
     let directory = fs::File::open(machine.path().join("run/insecure-cfg")).unwrap();
     flock(&directory, FlockOperation::LockExclusive).unwrap();
     let mut ran = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-        .args(["--wait", "0", "--patience", "0", "--root"])
+        .args(["--root"])
         .arg(machine.path())
         .stderr(Stdio::piped())
         .spawn()

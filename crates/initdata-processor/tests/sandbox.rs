@@ -13,20 +13,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use initdata_processor::agent::{Agent, TAKEN};
 use initdata_processor::insecure::Insecure;
 use initdata_processor::journal::{Journal, Log};
-use initdata_processor::measured::{Layout, Measured};
-use initdata_processor::sandbox;
-use initdata_processor::settings::Settings;
-use initdata_processor::withdraw::{Nodes, TAKEN};
+use initdata_processor::settings::{AcceptedDisk, IMAGEPULLER};
+use initdata_processor::swap::Swap;
+use initdata_processor::{policy, sandbox};
 use machine::{CONFIGURATION, DOCUMENT, Machine, UNVERIFIED, configuration, initdata, skip};
-use process_sandbox::files::Grant;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, fchmod, linkat, mkdirat, openat, renameat_with,
     symlinkat, unlinkat,
 };
 use rustix::io::Errno;
-use rustix::net::{SendFlags, SocketAddrUnix};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The wall of files says `EACCES`, the list of calls `EPERM`; each must hold without the other.
@@ -58,40 +56,38 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
     }
     fs::write(run.join("systemd/unit"), "").unwrap();
     let paths = machine.options.paths.clone();
-    let sockets =
-        ["connected", "other"].map(|name| UnixDatagram::bind(machine.path().join(name)).unwrap());
-    let notify = UnixDatagram::unbound().unwrap();
-    notify.connect(machine.path().join("connected")).unwrap();
-    let other = SocketAddrUnix::new(machine.path().join("other")).unwrap();
+    let listener = UnixDatagram::bind(machine.path().join("socket")).unwrap();
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(machine.path().join("socket")).unwrap();
     // The rights are a thread's.
     thread::spawn(move || {
-        let settings = Settings::default();
-        let disk = settings.accepted_disk;
-        let measured = Measured::prepare(&paths, Layout::KataAgent, disk, "not yet").unwrap();
+        let measured = Swap::prepare(&paths.run, "measured-cfg", &[]).unwrap();
+        let agent = Agent::close(&paths, AcceptedDisk::Remove).unwrap();
         let insecure = Insecure::make(&paths.run, None).unwrap();
-        let mut grants = measured.grants();
-        grants.push((insecure.directory(), Grant::Files));
-        let nodes = Nodes::open(&paths).unwrap();
-        grants.extend(nodes.grants());
+        let mut grants = agent.grants();
+        grants.extend(sandbox::results(measured.home(), &insecure));
         let mut sink = Vec::new();
         let mut journal = Journal::new(&mut sink, Log::Stderr, true);
-        sandbox::enter(&paths, &settings, grants, None, &[], &mut journal).unwrap();
+        sandbox::enter(&paths, None, grants, None, &[], &mut journal).unwrap();
         let log = String::from_utf8(sink).unwrap();
         assert!(log.contains("seccomp on"), "{log}");
 
         // What the work takes.
         let disk = open(paths.dev.join("vda"), OFlags::RDONLY).unwrap();
-        measured.refuse("a reason").unwrap();
-        insecure.store(&settings.files[0], CONFIGURATION.as_bytes()).unwrap();
-        measured.refuse("another").unwrap();
-        assert!(notify.send(b"READY=1").is_ok());
+        for reason in ["a reason", "another"] {
+            let policy = policy::policy(reason);
+            measured.place(&[(policy::FILE, policy.as_bytes())]).unwrap();
+            agent.refuse().unwrap();
+        }
+        insecure.store(&IMAGEPULLER, CONFIGURATION.as_bytes()).unwrap();
+        insecure.note(&IMAGEPULLER, "vda 1:2 3").unwrap();
         unlinkat(CWD, paths.dev.join("vdb"), AtFlags::empty()).unwrap();
 
-        by_calls(rustix::net::sendto(&notify, b"x", SendFlags::empty(), &other));
+        by_calls(rustix::net::send(&socket, b"x", rustix::net::SendFlags::empty()));
         by_calls(fchmod(&disk, Mode::from_raw_mode(0o4755)));
         by_calls(rustix::fs::fchown(&disk, None, None));
-        by_calls(rustix::io::ioctl_fionbio(&notify, true));
-        by_calls(rustix::fs::fcntl_setfl(&notify, OFlags::ASYNC));
+        by_calls(rustix::io::ioctl_fionbio(&socket, true));
+        by_calls(rustix::fs::fcntl_setfl(&socket, OFlags::ASYNC));
         by_calls(mkdirat(CWD, run.join("measured-cfg/x"), Mode::RWXU));
         by_calls(symlinkat("/", CWD, run.join("measured-cfg/x")));
         by_calls(linkat(CWD, paths.dev.join("vda"), CWD, run.join("x"), AtFlags::empty()));
@@ -132,11 +128,7 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
     assert!(machine.deny_policy().contains("another"));
     let files = machine.insecure().unwrap();
     assert_eq!(files["imagepuller.toml"], CONFIGURATION);
-    let [connected, other] = sockets;
-    let mut buffer = [0; 16];
-    assert_eq!(connected.recv(&mut buffer).unwrap(), 7);
-    other.set_nonblocking(true).unwrap();
-    assert!(other.recv(&mut buffer).is_err());
+    drop(listener);
 }
 
 /// A running program, ended when dropped.
@@ -145,7 +137,7 @@ struct Running(Child);
 impl Running {
     fn start(machine: &Machine, arguments: &[&str]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-            .args(["--root", machine.path().to_str().unwrap(), "--strict-exit", "-v"])
+            .args(["--root", machine.path().to_str().unwrap(), "-v"])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
@@ -188,66 +180,43 @@ impl Drop for Running {
     }
 }
 
-/// Makes the kernel announce a block device, as it does when one appears; `false` where that is not
-/// allowed.
-fn announce() -> bool {
-    let devices = fs::read_dir("/sys/class/block").unwrap();
-    let announced = devices
-        .map(|entry| entry.unwrap().path().join("uevent"))
-        .find(|path| fs::write(path, "change").is_ok());
-    if announced.is_none() {
-        skip("no block device can be made to announce itself (needs root)");
-    }
-    announced.is_some()
-}
-
 #[test]
-fn privileged_a_late_disk_is_found_by_a_program_in_its_sandbox() {
-    if !announce() {
-        return;
-    }
-    for (parameter, options) in [
-        ("configdev.expect=imagepuller,initdata", &[][..]),
-        ("", &["--expect", "initdata", "--expect", "imagepuller"]),
+fn a_late_disk_is_found_by_a_program_in_its_sandbox() {
+    let cmdline = format!("configdev.expect=imagepuller,initdata {UNVERIFIED}");
+    let mut machine = Machine::new().cmdline(&cmdline).settings("wait = 60\n");
+    let mut running = Running::start(&machine, &[]);
+    let status = running.status();
+    for line in [
+        "NoNewPrivs:\t1",
+        "CapEff:\t0000000000000000",
+        "CapPrm:\t0000000000000000",
+        "CapInh:\t0000000000000000",
+        "Seccomp:\t2",
     ] {
-        let mut machine = Machine::new().cmdline(&format!("{parameter} {UNVERIFIED}"));
-        let mut running = Running::start(&machine, &[&["--wait", "60"], options].concat());
-        let status = running.status();
-        for line in [
-            "NoNewPrivs:\t1",
-            "CapEff:\t0000000000000000",
-            "CapPrm:\t0000000000000000",
-            "CapInh:\t0000000000000000",
-            "Seccomp:\t2",
-        ] {
-            assert!(status.contains(line), "{line}\n{status}");
-        }
-        // Whoever looks meanwhile, or kills it now, finds a closed guest.
-        assert!(machine.deny_policy().contains("was stopped before its end"));
-        assert!(machine.is_marked_refused());
-        assert_eq!(machine.insecure().unwrap().len(), 1);
-
-        // The announcements of other devices, and of this one before its disk can be read, change
-        // nothing.
-        announce();
-        machine = machine.disk("vda", &initdata(DOCUMENT));
-        announce();
-        machine = machine.disk("vdb", &configuration(CONFIGURATION));
-        announce();
-        let (code, log) = running.finish();
-        assert_eq!(code, Some(0), "{log}");
-        assert!(log.contains("for late disks, looked "), "{log}");
-        assert_eq!(machine.measured().unwrap().len(), 2);
-        let files = machine.insecure().unwrap();
-        assert_eq!(files["imagepuller.toml"], CONFIGURATION);
-        assert!(!machine.is_marked_refused());
+        assert!(status.contains(line), "{line}\n{status}");
     }
+    // Whoever looks meanwhile, or kills it now, finds a closed guest.
+    assert!(machine.deny_policy().contains("was stopped before its end"));
+    assert!(machine.is_marked_refused());
+    assert_eq!(machine.insecure().unwrap().len(), 1);
+
+    // One after the other, and first without its content.
+    machine = machine.disk("vda", b"").plug("vda", &initdata(DOCUMENT));
+    machine = machine.disk("vdb", &configuration(CONFIGURATION));
+    let (code, log) = running.finish();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("for late disks, looked "), "{log}");
+    assert_eq!(machine.measured().unwrap().len(), 2);
+    let files = machine.insecure().unwrap();
+    assert_eq!(files["imagepuller.toml"], CONFIGURATION);
+    assert!(!machine.is_marked_refused());
 }
 
 #[test]
 fn a_killed_program_leaves_a_closed_guest_and_the_next_run_opens_it() {
-    let mut machine = Machine::new().cmdline(UNVERIFIED);
-    let mut running = Running::start(&machine, &["--wait", "60", "--expect", "initdata"]);
+    let expect = format!("configdev.expect=initdata {UNVERIFIED}");
+    let mut machine = Machine::new().cmdline(&expect).settings("wait = 60\n");
+    let mut running = Running::start(&machine, &[]);
     running.status();
     drop(running);
     assert!(machine.deny_policy().contains("was stopped before its end"));
@@ -261,8 +230,10 @@ fn a_killed_program_leaves_a_closed_guest_and_the_next_run_opens_it() {
 
 #[test]
 fn a_worker_that_dies_leaves_a_refusal_with_that_reason_and_no_disk() {
-    let machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
-    let mut running = Running::start(&machine, &["--wait", "60", "--expect", "imagepuller"]);
+    let expect = format!("configdev.expect=imagepuller {UNVERIFIED}");
+    let machine = Machine::new().cmdline(&expect).settings("wait = 60\n");
+    let machine = machine.disk("vda", &initdata(DOCUMENT));
+    let mut running = Running::start(&machine, &[]);
     running.status();
     let worker = i32::try_from(running.worker().unwrap()).unwrap();
     kill_process(Pid::from_raw(worker).unwrap(), Signal::KILL).unwrap();
@@ -275,10 +246,11 @@ fn a_worker_that_dies_leaves_a_refusal_with_that_reason_and_no_disk() {
 
 #[test]
 fn a_disk_that_never_comes_ends_the_wait() {
-    let machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
-    let (code, log) =
-        Running::start(&machine, &["--wait", "1", "--expect", "imagepuller"]).finish();
-    assert_eq!(code, Some(65), "{log}");
+    let expect = format!("configdev.expect=imagepuller {UNVERIFIED}");
+    let machine = Machine::new().cmdline(&expect).settings("wait = 1\n");
+    let machine = machine.disk("vda", &initdata(DOCUMENT));
+    let (code, log) = Running::start(&machine, &[]).finish();
+    assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("magic \"imgpullr\" did not appear within 1 s"), "{log}");
     let error = &machine.insecure().unwrap()["imagepuller.error"];
     assert!(error.contains("came within 1 s"), "{error}");
@@ -288,38 +260,6 @@ fn a_disk_that_never_comes_ends_the_wait() {
     assert_eq!(code, Some(65), "{log}");
     let policy = machine.deny_policy();
     assert!(policy.contains("the known ones are initdata, imagepuller"));
-}
-
-#[test]
-fn systemd_hears_of_the_outcome_and_of_no_success_without_a_verdict() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("notify");
-    let listener = UnixDatagram::bind(&path).unwrap();
-    let refused = "STATUS=initdata refused, the guest may run nothing\n";
-    let placed = "STATUS=initdata NOT verified; imagepuller: in place\n";
-    for (cmdline, has_run, ready, status) in [
-        (UNVERIFIED, true, "READY=1\n", placed),
-        ("", true, "READY=1\n", refused),
-        (UNVERIFIED, false, "", refused),
-    ] {
-        let machine = Machine::new()
-            .cmdline(cmdline)
-            .disk("vda", &initdata(DOCUMENT))
-            .disk("vdb", &configuration(CONFIGURATION));
-        if !has_run {
-            fs::remove_dir(machine.path().join("run")).unwrap();
-        }
-        let output = Command::new(env!("CARGO_BIN_EXE_initdata-processor"))
-            .args(["--root", machine.path().to_str().unwrap()])
-            .env("NOTIFY_SOCKET", &path)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.success(), has_run);
-        let mut buffer = [0; 256];
-        let length = listener.recv(&mut buffer).unwrap();
-        let told = str::from_utf8(&buffer[..length]).unwrap();
-        assert_eq!(told, format!("{ready}{status}"));
-    }
 }
 
 #[test]

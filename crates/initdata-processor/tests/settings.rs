@@ -8,19 +8,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use config_image::MAX_DOCUMENT_BYTES;
-use initdata_processor::measured::Layout;
-use initdata_processor::{Configuration, Error};
 use machine::{
     CONFIGURATION, DOCUMENT, Machine, Platform, Refresher, UNVERIFIED, configuration, initdata,
-    program, puller,
+    program,
 };
 
 fn with_settings(text: &str) -> Machine {
-    let machine = Machine::new().cmdline(UNVERIFIED);
-    let path = &machine.options.paths.settings;
-    fs::create_dir(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-    machine
+    Machine::new().cmdline(UNVERIFIED).settings(text)
 }
 
 /// An agent that is told to read the policy, and finds no file, ends and takes the guest with it.
@@ -49,7 +43,7 @@ fn where_initdata_brings_no_policy_the_images_own_is_placed_or_one_that_denies()
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
             // In the sandbox, in which the file could not be read.
-            let output = program(&machine, &["--strict-exit"]);
+            let output = program(&machine, &[]);
             let log = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(0), "{log}");
             let mut files = machine.measured().unwrap();
@@ -79,9 +73,9 @@ fn a_mistake_in_the_settings_closes_the_guest() {
         .disk("vda", &initdata(DOCUMENT))
         .disk("vdb", &configuration(CONFIGURATION));
     let outcome = machine.run(Platform::none());
-    assert!(matches!(outcome.initdata, Err(Error::Settings(..))));
+    assert!(outcome.initdata.unwrap_err().contains("use the settings in "));
     assert!(machine.deny_policy().contains("unknown field `files`"));
-    assert!(puller(&outcome).is_err());
+    assert!(outcome.puller.is_err());
     let files = machine.insecure().unwrap();
     assert_eq!(files.keys().collect::<Vec<_>>(), ["imagepuller.error"]);
 }
@@ -111,7 +105,7 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
     ]);
     // In the sandbox, which leaves it the right to give files away; and a refresh writes as that
     // owner's too.
-    let output = program(&machine, &["--strict-exit"]);
+    let output = program(&machine, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(owners(), expected);
     let refresher = Refresher::start(&machine);
@@ -124,10 +118,9 @@ fn privileged_another_owner_gets_the_directory_and_the_files() {
 }
 
 #[test]
-fn katas_layout_holds_what_its_components_look_for() {
+fn katas_companions_find_what_they_look_for() {
     let whole = format!("{DOCUMENT}\"cdh.toml\" = \"y = 2\"\n");
     let mut machine = Machine::new().disk("vda", &initdata(&whole));
-    machine.options.layout = Layout::KataAgent;
     let place = machine.path().join("run/confidential-containers/initdata");
     let files = || machine::files(&place).unwrap();
     machine.run(Platform::snp(&whole)).initdata.unwrap();
@@ -144,11 +137,10 @@ fn katas_layout_holds_what_its_components_look_for() {
 
     // The program itself, in its sandbox.
     let machine = machine.plug("vda", &initdata(&whole));
-    let output = program(&machine, &["--layout", "kata-agent"]);
-    assert!(output.status.success());
+    assert_eq!(program(&machine, &[]).status.code(), Some(65));
     assert_eq!(files().len(), 0, "refused without evidence");
     let machine = machine.plug("vda", &initdata(&whole)).cmdline(UNVERIFIED);
-    let output = program(&machine, &["--layout", "kata-agent"]);
+    let output = program(&machine, &[]);
     let log = String::from_utf8(output.stderr).unwrap();
     assert_eq!(files().len(), 3, "{log}");
     assert_eq!(
@@ -156,22 +148,6 @@ fn katas_layout_holds_what_its_components_look_for() {
         3,
         "nothing but the link, what it leads to, and the socket"
     );
-
-    // Not beside an agent that leaves the same files itself.
-    fs::create_dir(machine.path().join("etc")).unwrap();
-    fs::write(&machine.options.paths.settings, "accepted-disk = \"keep\"").unwrap();
-    let output = program(&machine, &["--layout", "kata-agent"]);
-    assert!(machine.deny_policy().contains("--layout kata-agent"));
-    assert!(output.status.success());
-}
-
-#[test]
-fn no_such_layout_unless_asked_for() {
-    let mut machine = Machine::new().cmdline(UNVERIFIED).disk("vda", &initdata(DOCUMENT));
-    let outcome = machine.run(Platform::none());
-    assert_eq!(*puller(&outcome).as_ref().unwrap(), Configuration::Absent);
-    let place = machine.path().join("run/confidential-containers/initdata");
-    assert_eq!(machine::files(&place).unwrap().len(), 0);
 }
 
 /// Nothing became read-only after a refusal in such an image, so an agent with initdata processing
@@ -203,10 +179,10 @@ fn only_where_initdata_is_accepted_the_agents_own_directory_is_left_to_it() {
     fs::write(parent.join("initdata/initdata.toml"), DOCUMENT).unwrap();
     // The program itself, in its sandbox.
     let machine = machine.plug("vda", b"initdata, and no length");
-    assert_eq!(program(&machine, &["--strict-exit"]).status.code(), Some(65));
+    assert_eq!(program(&machine, &[]).status.code(), Some(65));
     closed(&machine);
     let machine = machine.plug("vda", &initdata(DOCUMENT));
-    let output = program(&machine, &["--strict-exit"]);
+    let output = program(&machine, &[]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(names(), [""; 0]);
 

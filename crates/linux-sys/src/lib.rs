@@ -6,8 +6,6 @@
 //! Not here: any policy (which file, which device, what to do with the answer) and any parsing of
 //! what was read.
 //!
-//! - [`closing`]: many descriptors at once.
-//! - [`first_sectors`]: of many disks, read at the same time.
 //! - [`heap`]: the C library's memory, given back or kept.
 //! - `inherited` (feature `inherited-sockets`): sockets that the parent process listens on.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
@@ -15,14 +13,13 @@
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
 //! - [`peak_memory`]: how much this process had.
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
+//! - [`mod@replace`]: a file that is replaced at once.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
 //! - [`sev_guest`], [`tdx_guest`]: the report ioctls of the two confidential platforms.
 //! - `tap` (feature `tap`): tap and TUN interfaces; only tests have them.
 //! - [`worker`]: a process for work that may never come back from the kernel.
 //! - [`working_directory`]: a thread that has one of its own.
 
-pub mod closing;
-pub mod first_sectors;
 pub mod heap;
 #[cfg(feature = "inherited-sockets")]
 pub mod inherited;
@@ -32,6 +29,7 @@ pub mod loop_device;
 pub mod memfd;
 pub mod peak_memory;
 pub mod plugin_process;
+pub mod replace;
 pub mod rooted;
 pub mod sev_guest;
 #[cfg(feature = "tap")]

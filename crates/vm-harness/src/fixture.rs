@@ -16,7 +16,7 @@ pub enum Kernel {
     /// Debian 12's own, 6.1.
     #[default]
     Bookworm,
-    /// Debian 12's backport, 6.12: with configfs-TSM.
+    /// Debian 12's backport, 6.12.
     Backports,
 }
 
@@ -99,20 +99,11 @@ impl Fixture {
     fn read(kernel: Kernel) -> Result<Self> {
         let (image, tree) = unpacked(kernel)?;
         let modules = tree.load_order(&fs::read_to_string(source("guest/modules"))?)?;
-        let (optional, fixtures): (_, &[_]) = match kernel {
-            Kernel::Bookworm => (String::new(), &["tee_fixture.ko"]),
-            Kernel::Backports => (
-                fs::read_to_string(source("guest/modules-backports"))?,
-                &["tee_fixture.ko", "tsm_fixture.ko"],
-            ),
-        };
-        let mut optional_modules = tree.load_order(&format!("loop\n{optional}"))?;
+        let mut optional_modules = tree.load_order("loop\n")?;
         optional_modules.retain(|module| !modules.contains(module));
-        for name in fixtures {
-            let module = built(kernel.folder()).join(name);
-            ensure!(module.exists(), missing(&module));
-            optional_modules.push(module);
-        }
+        let fixture = built(kernel.folder()).join("tee_fixture.ko");
+        ensure!(fixture.exists(), missing(&fixture));
+        optional_modules.push(fixture);
         Ok(Self { kernel: image, modules, optional_modules })
     }
 }

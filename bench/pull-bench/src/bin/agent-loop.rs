@@ -21,8 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     // As initdata-processor's last line, so that one reader does for both.
     eprintln!(
-        "agent-loop: finished after {milliseconds:.2} ms: disks {milliseconds:.2}, \
-         looked at {looked_at}, document {}",
+        "agent-loop: finished after {milliseconds:.2} ms; looked at {looked_at}, document {}",
         document.map_or("none".to_owned(), |text| format!("{} bytes", text.len())),
     );
     Ok(())

@@ -20,12 +20,12 @@ fuzzing::target!(|input: &[u8]| {
                 snp(report);
             }
         }
-        // What the TSM gives: any length.
+        // A report of any length.
         1 => snp(bytes),
         // What the TDX ioctl gives.
         _ => {
             let Ok(report) = bytes.try_into() else { return };
-            match mr_config_id(report, LABEL) {
+            match mr_config_id(report) {
                 Ok(field) => {
                     assert_eq!(bytes[..2], [0x81, 0]);
                     assert_eq!(bytes[128..192], *LABEL);
@@ -38,7 +38,7 @@ fuzzing::target!(|input: &[u8]| {
 });
 
 fn snp(report: &[u8]) {
-    match host_data(report, LABEL) {
+    match host_data(report) {
         Ok(field) => {
             assert_eq!(report.len(), 1184);
             assert!(report[0] > 1 || report[1..4] != [0; 3]);

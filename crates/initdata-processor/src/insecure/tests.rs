@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::settings::Settings;
+use crate::settings::IMAGEPULLER;
 
 const FILE: &str = "imagepuller.toml";
 const ERROR_FILE: &str = "imagepuller.error";
 
 fn target() -> Target {
-    Settings::default().files.remove(0)
+    IMAGEPULLER
 }
 
 fn make(run: &Path) -> Result<Insecure, Error> {
@@ -69,7 +69,7 @@ fn what_a_killed_writer_left_is_cleaned_by_whoever_comes_next() {
     let path = run.path().join(DIRECTORY);
     for next in next {
         for name in [FILE, ERROR_FILE] {
-            fs::write(path.join(staging(name)), "half a passw").unwrap();
+            fs::write(path.join(format!(".{name}")), "half a passw").unwrap();
         }
         next().unwrap();
         let state = state(run.path());
@@ -109,5 +109,5 @@ fn links_in_the_way_are_not_followed() {
 fn a_result_that_cannot_be_written_is_an_error() {
     let run = tempfile::tempdir().unwrap();
     fs::write(run.path().join(DIRECTORY), "a file in the way").unwrap();
-    assert!(matches!(make(run.path()), Err(Error::Write(..))));
+    assert_eq!(*make(run.path()).unwrap_err().class(), Class::Failed);
 }

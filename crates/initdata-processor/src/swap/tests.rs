@@ -5,9 +5,7 @@ use super::*;
 const NAME: &str = "measured-cfg";
 
 fn with<T>(files: &[(&str, &str)], work: impl FnOnce(Files<'_>) -> T) -> T {
-    let names: Vec<_> = files.iter().map(|(name, _)| FileName::new(name).unwrap()).collect();
-    let files: Vec<_> =
-        names.iter().zip(files).map(|(name, (_, content))| (name, content.as_bytes())).collect();
+    let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_bytes())).collect();
     work(&files)
 }
 
@@ -125,13 +123,13 @@ fn a_failure_leaves_the_old_state() {
     // The same name twice cannot come from a map; here it stands for any write that fails half-way.
     let twice = [("new", "2"), ("new", "3")];
     let error = with(&twice, |files| swap.place(files)).unwrap_err();
-    assert!(matches!(error, Error::Write(..)));
+    assert!(error.chain().starts_with("write "));
     assert_eq!(list(&target), ["old"]);
     // And the way to go on is open.
     with(&[("new", "2")], |files| swap.place(files)).unwrap();
     assert_eq!(list(&target), ["new"]);
     drop(swap);
     let error = prepare(run.path(), &twice).unwrap_err();
-    assert!(matches!(error, Error::Write(..)));
+    assert!(error.chain().starts_with("write "));
     assert_eq!(list(&target), ["new"]);
 }

@@ -20,21 +20,37 @@ use config_image::{Magic, encode};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use initdata::{Algorithm, Field};
-use initdata_processor::evidence::{Evidence, EvidenceError};
+use initdata_processor::boot::{Options, run_on};
 use initdata_processor::journal::{Journal, Log};
-use initdata_processor::measured::Layout;
 use initdata_processor::paths::Paths;
-use initdata_processor::{Configuration, Error, Initdata, Options, Outcome, run_on};
 use tempfile::TempDir;
 
 /// `None` in the tests of other rooms.
 const PROGRAM: Option<&str> = option_env!("CARGO_BIN_EXE_initdata-processor");
+const WAIT: &str = "wait = 0\n";
 pub const UNVERIFIED: &str = "quiet configdev.allow_unverified_initdata=1\n";
 pub const DOCUMENT: &str = "version = \"0.1.0\"\nalgorithm = \"sha256\"\n[data]\n\
                             \"policy.rego\" = \"package agent_policy\"\n\"aa.toml\" = \"x = 1\"\n";
 /// What becomes of [`DOCUMENT`] where it is announced.
 pub const VERIFIED: Initdata = Initdata::Placed { entries: 2, verified: true };
 pub const CONFIGURATION: &str = "[registries.\"registry.corp.\"]\nauth = \"c2VjcmV0\"\n";
+
+/// What a run came to, by its files and its log.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code.
+    pub code: u8,
+    /// Initdata, or why it was refused.
+    pub initdata: Result<Initdata, String>,
+    /// The image puller's configuration if there is one, or why it was refused.
+    pub puller: Result<Option<String>, String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initdata {
+    Absent,
+    Placed { entries: usize, verified: bool },
+}
 
 pub struct Machine {
     root: TempDir,
@@ -45,7 +61,7 @@ pub struct Machine {
 impl Machine {
     pub fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
-        for directory in ["sys/block", "sys/dev/block", "dev", "proc", "run"] {
+        for directory in ["sys/block", "sys/dev/block", "dev", "etc", "proc", "run"] {
             fs::create_dir_all(root.path().join(directory)).unwrap();
         }
         fs::write(root.path().join("proc/cmdline"), "quiet\n").unwrap();
@@ -53,13 +69,10 @@ impl Machine {
         let options = Options {
             paths: Paths::below(root.path()),
             include_loop: false,
-            expect: Vec::new(),
-            wait: Duration::ZERO,
-            patience: Duration::ZERO,
-            layout: Layout::Own,
             // It would hold for the rest of the test's thread; the program's own tests are in it.
             sandbox: false,
         };
+        fs::write(&options.paths.settings, WAIT).unwrap();
         Self { root, options, log: String::new() }
     }
 
@@ -69,6 +82,13 @@ impl Machine {
 
     pub fn cmdline(self, text: &str) -> Self {
         fs::write(&self.options.paths.cmdline, text).unwrap();
+        self
+    }
+
+    /// Settings of the image; nothing is waited for unless they say so.
+    pub fn settings(self, text: &str) -> Self {
+        let wait = if text.contains("wait = ") { "" } else { WAIT };
+        fs::write(&self.options.paths.settings, format!("{wait}{text}")).unwrap();
         self
     }
 
@@ -109,18 +129,36 @@ impl Machine {
     /// Runs on `platform`.
     pub fn run(&mut self, platform: Platform) -> Outcome {
         let mut sink = Vec::new();
-        let evidence: Option<Box<dyn Evidence>> = platform.0.map(|field| Box::new(field) as _);
-        let outcome =
-            run_on(|| Ok(evidence), &self.options, &mut Journal::new(&mut sink, Log::Stderr, true));
+        let mut journal = Journal::new(&mut sink, Log::Stderr, true);
+        let code = run_on(|| Ok(platform.0), &self.options, &mut journal);
         self.log = String::from_utf8(sink).unwrap();
         assert!(!self.log.contains("c2VjcmV0"), "a secret in the log");
-        outcome
+        let said = |words: &str| self.log.split_once(words).map(|(_, rest)| rest);
+        let initdata = match (said("initdata refused: "), said("initdata disk, and none was")) {
+            (Some(reason), _) => Err(reason.lines().next().unwrap().to_owned()),
+            (None, Some(_)) => Ok(Initdata::Absent),
+            (None, None) => match self.log.split_once(" entries in measured-cfg") {
+                None => Err(self.log.clone()),
+                Some((before, _)) => Ok(Initdata::Placed {
+                    entries: before.rsplit(' ').next().unwrap().parse().unwrap(),
+                    verified: said("initdata verified").is_some(),
+                }),
+            },
+        };
+        let mut files = self.insecure().unwrap_or_default();
+        let puller = match files.remove("imagepuller.error") {
+            Some(reason) => Err(reason),
+            None => Ok(files.remove("imagepuller.toml")),
+        };
+        assert!(files.is_empty());
+        Outcome { code, initdata, puller }
     }
 
     /// Runs on `platform`, which must end in a refusal: why, and the deny-all policy.
-    pub fn refused(&mut self, platform: Platform) -> (Error, String) {
+    pub fn refused(&mut self, platform: Platform) -> (String, String) {
         let outcome = self.run(platform);
-        assert!(outcome.unwritten.is_empty());
+        assert_eq!(outcome.code, 65, "{}", self.log);
+        assert!(self.is_marked_refused());
         (outcome.initdata.unwrap_err(), self.deny_policy())
     }
 
@@ -233,35 +271,20 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// What became of the image puller's configuration.
-pub fn puller(outcome: &Outcome) -> &Result<Configuration, Error> {
-    let configured = outcome.configurations.iter();
-    let mut puller = configured.filter(|configured| configured.name == "imagepuller");
-    &puller.next().expect("the default").result
-}
-
 /// Names and contents of the files in a directory.
 pub fn files(directory: &Path) -> Option<BTreeMap<String, String>> {
     let entries = fs::read_dir(directory).ok()?;
     let file = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.unwrap();
         let name = entry.file_name().into_string().unwrap();
-        (name, fs::read_to_string(entry.path()).unwrap())
+        let content = fs::read(entry.path()).unwrap();
+        (name, String::from_utf8_lossy(&content).into_owned())
     };
     Some(entries.map(file).collect())
 }
 
 /// What the machine reports: nothing, or a field.
-pub struct Platform(Option<Announced>);
-
-#[derive(Debug)]
-struct Announced(Field);
-
-impl Evidence for Announced {
-    fn field(&self) -> Result<Field, EvidenceError> {
-        Ok(self.0.clone())
-    }
-}
+pub struct Platform(Option<Field>);
 
 impl Platform {
     pub fn none() -> Self {
@@ -272,7 +295,7 @@ impl Platform {
     pub fn announces(value: &[u8], size: usize) -> Self {
         let mut bytes = value.to_vec();
         bytes.resize(size, 0);
-        Self(Some(Announced(Field { name: "TEST FIELD", bytes })))
+        Self(Some(Field { name: "TEST FIELD", bytes }))
     }
 
     /// An SNP guest started with `document`.

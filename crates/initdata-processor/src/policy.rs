@@ -1,10 +1,16 @@
-//! The policy that stands in `/run/measured-cfg` when initdata was refused, or no policy is there.
+//! The policy that stands in `/run/measured-cfg` when initdata was refused, or brings none.
 //!
 //! Kata's agent asks `data.agent_policy.<request>` before it serves a request, denies where the
 //! answer is not `true`, and hands what the policy printed to the runtime, from where it reaches
 //! the pod's events.
 
-use crate::line::line;
+use config_image::MAX_DOCUMENT_BYTES;
+use foreign_text::bounded::read_path;
+
+use crate::error::{Error, refused, sentence};
+use crate::journal::{Journal, line};
+use crate::paths::Paths;
+use crate::settings::Settings;
 
 /// The file's name; the agent is told to read its policy from here.
 pub const FILE: &str = "policy.rego";
@@ -100,12 +106,61 @@ pub fn policy(reason: &str) -> String {
 }
 
 /// A Rego and JSON string that holds `text`, of which it has at most `max_bytes`.
-pub(crate) fn quoted(text: &str, max_bytes: usize) -> String {
+fn quoted(text: &str, max_bytes: usize) -> String {
     let text = line(text, max_bytes);
     let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{escaped}\"")
 }
 
+/// What is put in place where initdata brings no policy: the image's own, which is part of the guest
+/// image and as measured as this program.
+///
+/// So there is a policy in `/run/measured-cfg` after every run, and the agent can always be told to
+/// read it: an agent that finds no file there ends, and takes the guest with it.
+#[derive(Debug)]
+pub struct DefaultPolicy(Result<String, Error>);
+
+impl DefaultPolicy {
+    /// Reads the image's policy, at most as long as one in initdata. Before the sandbox, which has
+    /// no room for it.
+    #[must_use]
+    pub fn load(paths: &Paths, settings: &Settings) -> Self {
+        let path = &settings.default_policy;
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let text = read_path(paths.root.join(below), MAX_DOCUMENT_BYTES)
+            .map_err(|error| error.to_string())
+            // The agent ends on such a file.
+            .and_then(|bytes| {
+                String::from_utf8(bytes.to_vec()).map_err(|_| "it is not UTF-8".to_owned())
+            });
+        Self(text.map_err(|why| {
+            refused(format!(
+                "find a policy: initdata brings no policy.rego, and the image's default policy {} \
+                 cannot be used (there must be one of the two)",
+                path.display()
+            ))
+            .because(why)
+        }))
+    }
+
+    /// The policy; one that denies everything, with the reason, if the image has none to use. Says
+    /// which.
+    pub fn text(&self, journal: &mut Journal<'_>) -> String {
+        match &self.0 {
+            Ok(text) => {
+                journal.info("the image's default policy in place: initdata brings none");
+                text.clone()
+            }
+            Err(error) => {
+                let reason = sentence(error);
+                let text = "deny-all policy in place, for agents that know policies: ";
+                journal.warn(format_args!("{text}{reason}"));
+                policy(&reason)
+            }
+        }
+    }
+}
+
 #[cfg(test)]
-#[path = "deny/tests.rs"]
+#[path = "policy/tests.rs"]
 mod tests;
