@@ -13,7 +13,6 @@
 //!
 //! - [`Magic`]: the eight bytes that say what an image is for.
 //! - [`ReadAt`]: positioned reads, from a file, a block device or memory.
-//! - [`Header`]: the first sixteen bytes, believed only after they were checked against the device.
 //!
 //! ```
 //! use config_image::{Magic, decode, encode};
@@ -27,13 +26,11 @@
 
 mod decode;
 mod encode;
-mod header;
 mod magic;
 mod read_at;
 
 pub use decode::{DecodeError, Image, decode};
 pub use encode::{EncodeError, encode};
-pub use header::{Header, HeaderError, RawHeader};
 pub use magic::{Magic, NotAscii, probe};
 pub use read_at::ReadAt;
 

@@ -8,7 +8,7 @@ use crate::ReadAt;
 /// What an image is for: its first eight bytes, printable ASCII.
 ///
 /// Spec: `docs/format.md`, "Layout".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Magic([u8; 8]);
 
 impl Magic {
@@ -37,12 +37,6 @@ impl Magic {
 impl fmt::Display for Magic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| fmt::Write::write_char(f, char::from(*byte)))
-    }
-}
-
-impl fmt::Debug for Magic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Magic({self})")
     }
 }
 

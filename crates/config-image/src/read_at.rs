@@ -51,16 +51,6 @@ impl ReadAt for [u8] {
     }
 }
 
-impl ReadAt for Vec<u8> {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.as_slice().read_exact_at(buffer, offset)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.as_slice().size()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write;

@@ -12,7 +12,7 @@ proptest! {
         prop_assert_eq!(probe(image.as_slice()).unwrap(), Some(magic));
         let decoded = decode(image.as_slice(), magic).unwrap();
         prop_assert_eq!(decoded.document.as_slice(), document.as_slice());
-        prop_assert_eq!(decoded.header.image_len(), image.len());
+        prop_assert_eq!(decoded.image_len(), image.len());
     }
 
     #[test]
@@ -22,7 +22,7 @@ proptest! {
         flip in 1..=255_u8,
     ) {
         let mut image = encode(Magic::IMAGEPULLER, &document).unwrap();
-        let end = 16 + decode(image.as_slice(), Magic::IMAGEPULLER).unwrap().header.gzip_len();
+        let end = 16 + decode(image.as_slice(), Magic::IMAGEPULLER).unwrap().gzip_len;
         // Bytes 4 to 9 of a gzip header (time, flags of the compressor, OS) carry no document.
         let at = 16 + position.index(end - 16);
         prop_assume!(!(20..26).contains(&at));

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use command::{Folder, Run, run, run_line, sha256sum};
-use config_image::{DecodeError, HeaderError, Magic, ReadAt, decode};
+use config_image::{Magic, ReadAt, decode};
 use serde_json::json;
 
 /// Only a machine that is very busy, or a fault, takes so long.
@@ -341,7 +341,7 @@ fn a_killed_update_leaves_no_mixture_and_the_next_one_repairs_it() {
                 let text = String::from_utf8(image.document.to_vec()).unwrap();
                 assert!(documents.contains(&text), "a mixture");
             }
-            Err(DecodeError::Header(HeaderError::LengthTooSmall { .. })) => refused += 1,
+            Err(error) if error.to_string().contains("at offset 8 is 0,") => refused += 1,
             Err(error) => panic!("not refused by its length alone: {error}"),
         }
     }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use config_image::{Header, Image, Magic, ReadAt};
+use config_image::{Magic, ReadAt};
 use serde::Serialize;
 
 use crate::cli::CommandError;
@@ -49,19 +49,19 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     let found = config_image::probe(&file).map_err(unreadable)?;
     let known = found.filter(|magic| [Magic::IMAGEPULLER, Magic::INITDATA].contains(magic));
     let magic = known.ok_or_else(|| CommandError::UnknownMagic { path: path.into(), found })?;
-    let Image { header, document } = config_image::decode(&file, magic)
+    let image = config_image::decode(&file, magic)
         .map_err(|source| CommandError::Image { path: path.into(), source })?;
     let source_bytes = file.size().map_err(unreadable)?;
     let report = Report {
         path: path.to_string_lossy().into_owned(),
         magic: magic.to_string(),
-        gzip_bytes: header.gzip_len(),
-        bytes: header.image_len(),
+        gzip_bytes: image.gzip_len,
+        bytes: image.image_len(),
         source_bytes,
-        sha256: image_digest(&file, header, source_bytes).map_err(unreadable)?,
+        sha256: image_digest(&file, image.image_len(), source_bytes).map_err(unreadable)?,
         document: match magic {
-            Magic::IMAGEPULLER => Content::Puller(Box::new(puller::Report::of(&document))),
-            _ => Content::Initdata(initdata::Report::of(&document)),
+            Magic::IMAGEPULLER => Content::Puller(Box::new(puller::Report::of(&image.document))),
+            _ => Content::Initdata(initdata::Report::of(&image.document)),
         },
     };
     if json {
@@ -76,11 +76,10 @@ pub fn run(path: &Path, json: bool, out: &mut impl Write) -> Result<u8, CommandE
     Ok(if valid { 0 } else { exit::DATA })
 }
 
-/// The digest of the image, which the header bounds: a device can be of any size.
-fn image_digest(file: &File, header: Header, source_bytes: u64) -> std::io::Result<String> {
+/// The digest of the image, whose length the header bounds: a device can be of any size.
+fn image_digest(file: &File, image_len: usize, source_bytes: u64) -> std::io::Result<String> {
     let held = usize::try_from(source_bytes).unwrap_or(usize::MAX);
-    let length = header.image_len().min(held);
-    let mut image = zeroize::Zeroizing::new(vec![0; length]);
+    let mut image = zeroize::Zeroizing::new(vec![0; image_len.min(held)]);
     ReadAt::read_exact_at(file, &mut image, 0)?;
     Ok(digest::sha256(&image))
 }
