@@ -130,33 +130,44 @@ mod tests {
     }
 
     /// Each algorithm in each field: what is cut, what is padded, and that one changed bit anywhere
-    /// breaks it.
+    /// breaks it. The lengths are those of `adjust_digest` in Kata's `kata-types`; the last two
+    /// fields are those of Arm CCA and IBM Secure Execution.
     #[test]
     fn the_whole_field_is_compared() {
+        use Algorithm::{Sha256, Sha384, Sha512};
+        let (snp, tdx) = (place::SNP.bytes, place::TDX.bytes);
         let document = b"document";
-        for place in place::ALL {
-            for algorithm in Algorithm::ALL {
-                let good = place.filled(&algorithm.digest(document));
-                assert_eq!(good.announces(document), Some(algorithm));
-                assert_eq!(good.announces(b"documenu"), None);
-                assert!(!good.is_zero());
-                for position in 0..place.bytes {
-                    let mut bad = good.clone();
-                    bad.bytes[position] ^= 1;
-                    assert_eq!(
-                        bad.announces(document),
-                        None,
-                        "{algorithm} in {}, byte {position}",
-                        place.name
-                    );
-                }
+        for (length, algorithm, taken, zeros) in [
+            (snp, Sha256, 32, 0),
+            (snp, Sha384, 32, 0),
+            (snp, Sha512, 32, 0),
+            (tdx, Sha256, 32, 16),
+            (tdx, Sha384, 48, 0),
+            (tdx, Sha512, 48, 0),
+            (64, Sha256, 32, 32),
+            (64, Sha384, 48, 16),
+            (64, Sha512, 64, 0),
+            (256, Sha256, 32, 224),
+            (256, Sha384, 48, 208),
+            (256, Sha512, 64, 192),
+        ] {
+            let bytes = [&algorithm.digest(document)[..taken], &vec![0; zeros]].concat();
+            assert_eq!(bytes.len(), length);
+            let good = Field { name: "test", bytes };
+            assert_eq!(good.announces(document), Some(algorithm));
+            assert_eq!(good.announces(b"documenu"), None);
+            assert!(!good.is_zero());
+            for position in 0..length {
+                let mut bad = good.clone();
+                bad.bytes[position] ^= 1;
+                assert_eq!(bad.announces(document), None, "{algorithm}, {length}, {position}");
             }
         }
     }
 
     #[test]
     fn a_zero_or_empty_field_announces_no_document() {
-        for size in place::ALL.map(|place| place.bytes).into_iter().chain([0]) {
+        for size in [place::SNP.bytes, place::TDX.bytes, 64, 256, 0] {
             let field = Field { name: "test", bytes: vec![0; size] };
             assert!(field.is_zero());
             assert_eq!(field.announces(b""), None);

@@ -4,6 +4,7 @@
 //! evidence, except where an administrator allowed unverified initdata on a machine without a TEE.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
 
 use foreign_text::position::line_of;
 use foreign_text::shown;
@@ -12,7 +13,6 @@ use toml_parser::Source;
 use unicode_normalization::UnicodeNormalization;
 
 use crate::digest::Algorithm;
-use crate::fault::{Fault, Refusal, Rule};
 
 /// The version of the specification that is understood.
 pub const VERSION: &str = "0.1.0";
@@ -58,9 +58,10 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// [`Refusal`]; no input causes a panic.
+    /// The first [`Refusal`] of all; no input causes a panic.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        Reading::of(bytes).document
+        let Reading { document, faults, .. } = Reading::of(bytes);
+        document.ok_or_else(|| faults.into_iter().next().unwrap_or_default())
     }
 }
 
@@ -73,21 +74,21 @@ impl FileName {
     ///
     /// # Errors
     ///
-    /// [`Rule::Name`].
-    pub fn new(name: &str) -> Result<Self, Rule> {
-        Err(Rule::Name(if name.is_empty() {
-            "it is empty"
+    /// The reason why it is not, as a sentence.
+    pub fn new(name: &str) -> Result<Self, &'static str> {
+        Err(if name.is_empty() {
+            "not a plain file name: it is empty"
         } else if name.len() > MAX_NAME_BYTES {
-            "it has more than 255 bytes"
+            "not a plain file name: it has more than 255 bytes"
         } else if name == "." || name == ".." {
-            "it is a directory"
+            "not a plain file name: it is a directory"
         } else if name.contains('/') {
-            "it has a slash"
+            "not a plain file name: it has a slash"
         } else if name.chars().any(char::is_control) {
-            "it has a control character"
+            "not a plain file name: it has a control character"
         } else {
             return Ok(Self(name.to_owned()));
-        }))
+        })
     }
 
     /// A name that stands in the program.
@@ -105,7 +106,7 @@ impl FileName {
 }
 
 /// Everything that can be read of a document, good or bad.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reading {
     /// The string `version`, unchecked; `None` where there is none.
     pub version: Option<String>,
@@ -113,54 +114,69 @@ pub struct Reading {
     pub algorithm: Option<String>,
     /// The names of the strings in `[data]`, unchecked, and their lengths in bytes.
     pub lengths: BTreeMap<String, usize>,
-    /// What the guest makes of the bytes.
-    pub document: Result<Document, Refusal>,
+    /// The document, if the guest takes it.
+    pub document: Option<Document>,
+    /// Everything that is wrong with it, in the order in which the guest meets it.
+    pub faults: Vec<Refusal>,
 }
 
+/// Why the guest refuses a document: a broken rule, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The line, counted from 1; `None` for the document as a whole.
+    pub line: Option<usize>,
+    /// The dotted key, safe to show; empty where no key is concerned.
+    pub key: String,
+    /// The rule. Texts of the document are cut and safe to show in it.
+    pub rule: String,
+}
+
+impl Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.rule)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The work of one reading. A function that answers `None` has noted a fault.
 impl Reading {
     /// Reads `bytes`, within the same limits as [`Document::parse`].
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut reader = Reader::default();
-        let document = reader.document(bytes);
-        Self {
-            version: reader.version,
-            algorithm: reader.algorithm,
-            lengths: reader.lengths,
-            document: document.ok_or(Refusal(reader.faults)),
-        }
+        let mut reading = Self::default();
+        reading.document = reading.read(bytes);
+        reading
     }
-}
 
-/// The work of one reading. A function that answers `None` has noted a fault.
-#[derive(Default)]
-struct Reader {
-    version: Option<String>,
-    algorithm: Option<String>,
-    lengths: BTreeMap<String, usize>,
-    faults: Vec<Fault>,
-}
-
-impl Reader {
-    fn document(&mut self, bytes: &[u8]) -> Option<Document> {
+    fn read(&mut self, bytes: &[u8]) -> Option<Document> {
         // The lexer needs constant memory, the parser keeps every token. Bytes that are not text
         // have no token; the parser refuses them.
         let text = str::from_utf8(bytes).unwrap_or_default();
         if let Some(token) = Source::new(text).lex().nth(MAX_TOKENS) {
             let line = line_of(bytes, token.span().start());
-            return self.refuse(Some(line), "", Rule::Tokens);
+            let rule = format!("expected at most {MAX_TOKENS} names, values, brackets and lines");
+            return self.refuse(Some(line), "", rule);
         }
         let tree = match Tree::parse(bytes) {
             Ok(tree) => tree,
-            Err(error) => return self.refuse(Some(error.line), "", Rule::Toml(error.message)),
+            Err(error) => {
+                return self.refuse(Some(error.line), "", format!("not TOML: {}", error.message));
+            }
         };
         let mut table = tree.table();
         let version = self.version(&mut table);
         let algorithm = self.algorithm(&mut table);
         let data = self.data(&mut table);
         version?;
-        let unknown_keys = table.rest().take(MAX_UNKNOWN_KEYS).map(|field| field.path);
-        Some(Document { algorithm: algorithm?, data: data?, unknown_keys: unknown_keys.collect() })
+        let unknown_keys = table.rest().take(MAX_UNKNOWN_KEYS).map(|field| field.path).collect();
+        Some(Document { algorithm: algorithm?, data: data?, unknown_keys })
     }
 
     fn version(&mut self, table: &mut Table<'_, '_>) -> Option<()> {
@@ -169,7 +185,7 @@ impl Reader {
         self.version = Some(found.to_owned());
         match found {
             VERSION => Some(()),
-            _ => self.refuse_field(&field, Rule::Version(value(found))),
+            _ => self.refuse_value(&field, format_args!("\"{VERSION}\""), found),
         }
     }
 
@@ -177,7 +193,8 @@ impl Reader {
         let field = self.take(table, "algorithm")?;
         let found = self.typed(&field, field.text())?;
         self.algorithm = Some(found.to_owned());
-        Algorithm::named(found).or_else(|| self.refuse_field(&field, Rule::Algorithm(value(found))))
+        Algorithm::named(found)
+            .or_else(|| self.refuse_value(&field, "sha256, sha384 or sha512", found))
     }
 
     fn data(&mut self, table: &mut Table<'_, '_>) -> Option<BTreeMap<FileName, String>> {
@@ -185,13 +202,27 @@ impl Reader {
         let entries = self.typed(&field, field.table())?;
         let count = entries.len();
         if count > MAX_ENTRIES {
-            return self.refuse_field(&field, Rule::Entries(count));
+            let rule = format!("{count} entries, at most {MAX_ENTRIES} are accepted");
+            return self.refuse_field(&field, rule);
         }
         let mut files = BTreeMap::new();
         let mut composed = BTreeSet::new();
         for field in entries.rest() {
-            let file = self.name(&field, &mut composed);
-            if let Some(content) = self.content(&field) {
+            let file = match FileName::new(field.key) {
+                Err(rule) => self.refuse_field(&field, rule),
+                // The parser has refused equal keys, escapes resolved. What is left are names that
+                // only look equal: those whose composed form is there already.
+                Ok(_) if !composed.insert(field.key.nfc().collect::<String>()) => {
+                    self.refuse_field(&field, "there twice, in two Unicode spellings")
+                }
+                Ok(file) => Some(file),
+            };
+            // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
+            let content = match field.is_table() {
+                true => Err(field.wrong_type("string (a name with a dot needs quotes)")),
+                false => field.text(),
+            };
+            if let Some(content) = self.typed(&field, content) {
                 self.lengths.insert(field.key.to_owned(), content.len());
                 files.extend(file.map(|file| (file, content.to_owned())));
             }
@@ -199,49 +230,33 @@ impl Reader {
         (files.len() == count).then_some(files)
     }
 
-    /// The parser has refused equal keys, escapes resolved. What is left are names that only look
-    /// equal: those whose composed form is in `composed` already.
-    fn name(&mut self, field: &Field<'_, '_>, composed: &mut BTreeSet<String>) -> Option<FileName> {
-        match FileName::new(field.key) {
-            Err(rule) => self.refuse_field(field, rule),
-            Ok(_) if !composed.insert(field.key.nfc().collect()) => {
-                self.refuse_field(field, Rule::SameName)
-            }
-            Ok(file) => Some(file),
-        }
-    }
-
-    fn content<'t>(&mut self, field: &Field<'t, '_>) -> Option<&'t str> {
-        // `policy.rego = ` without quotes is a table `policy` in TOML, the commonest mistake.
-        let content = match field.is_table() {
-            true => Err(field.wrong_type("string (a name with a dot needs quotes)")),
-            false => field.text(),
-        };
-        self.typed(field, content)
-    }
-
     fn take<'t, 'i>(&mut self, table: &mut Table<'t, 'i>, key: &str) -> Option<Field<'t, 'i>> {
-        table.take(key).or_else(|| self.refuse(None, key, Rule::Missing))
+        table.take(key).or_else(|| self.refuse(None, key, "the key is missing"))
     }
 
     fn typed<T>(&mut self, field: &Field<'_, '_>, value: Result<T, WrongType>) -> Option<T> {
-        value.map_err(|error| self.refuse_field::<T>(field, Rule::Type(error))).ok()
+        value.map_err(|error| self.refuse_field::<T>(field, error)).ok()
     }
 
-    fn refuse_field<T>(&mut self, field: &Field<'_, '_>, rule: Rule) -> Option<T> {
+    fn refuse_value<T>(
+        &mut self,
+        field: &Field<'_, '_>,
+        expected: impl Display,
+        found: &str,
+    ) -> Option<T> {
+        let found = shown(found).up_to(64);
+        self.refuse_field(field, format_args!("expected {expected}, found \"{found}\""))
+    }
+
+    fn refuse_field<T>(&mut self, field: &Field<'_, '_>, rule: impl Display) -> Option<T> {
         self.refuse(Some(field.line), &field.path, rule)
     }
 
-    fn refuse<T>(&mut self, line: Option<usize>, key: &str, rule: Rule) -> Option<T> {
+    fn refuse<T>(&mut self, line: Option<usize>, key: &str, rule: impl Display) -> Option<T> {
         let key = shown(key).up_to(MAX_KEY_CHARS).to_string();
-        self.faults.push(Fault { line, key, rule });
+        self.faults.push(Refusal { line, key, rule: rule.to_string() });
         None
     }
-}
-
-/// A value of the document in a message.
-fn value(text: &str) -> String {
-    shown(text).up_to(64).to_string()
 }
 
 #[cfg(test)]

@@ -9,16 +9,13 @@
 //! Entry: [`Document::parse`] for the guest, [`Reading::of`] for the host, which shows every fault.
 //! Both are one parser, so they cannot differ.
 //!
-//! - [`document`]: version, algorithm and the named files.
-//! - [`fault`]: the reasons for which the guest refuses a document.
+//! - [`document`]: version, algorithm and the named files, and why the guest refuses a document.
 //! - [`digest`]: the digest of the document's bytes, compared with the field of the evidence.
 //! - [`place`]: that field on each platform.
 
 pub mod digest;
 pub mod document;
-pub mod fault;
 pub mod place;
 
 pub use digest::{Algorithm, Field};
-pub use document::{Document, FileName, Reading};
-pub use fault::{Fault, Refusal, Rule};
+pub use document::{Document, FileName, Reading, Refusal};

@@ -39,20 +39,16 @@ impl Report {
     pub fn of(document: &[u8]) -> Self {
         let reading = Reading::of(document);
         let digest = |algorithm: Algorithm| hex::encode(&algorithm.digest(document));
-        let problems: Vec<_> = match &reading.document {
-            Ok(_) => Vec::new(),
-            Err(refusal) => refusal.faults().iter().map(Finding::from).collect(),
-        };
         Self {
             bytes: document.len(),
             sha256: digest(Algorithm::Sha256),
             sha384: digest(Algorithm::Sha384),
             sha512: digest(Algorithm::Sha512),
-            valid: reading.document.is_ok(),
-            problems,
+            valid: reading.document.is_some(),
+            problems: reading.faults.iter().map(Finding::from).collect(),
             policy_problems: match &reading.document {
-                Ok(document) => measured::faults_in(&document.data),
-                Err(_) => Vec::new(),
+                Some(document) => measured::faults_in(&document.data),
+                None => Vec::new(),
             },
             version: reading.version,
             algorithm: reading.algorithm,
@@ -94,8 +90,8 @@ impl Report {
     }
 }
 
-impl From<&initdata::Fault> for Finding {
-    fn from(fault: &initdata::Fault) -> Self {
-        Self { line: fault.line, key: fault.key.clone(), message: fault.rule.to_string() }
+impl From<&initdata::Refusal> for Finding {
+    fn from(fault: &initdata::Refusal) -> Self {
+        Self { line: fault.line, key: fault.key.clone(), message: fault.rule.clone() }
     }
 }
