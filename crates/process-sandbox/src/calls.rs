@@ -9,7 +9,6 @@ use seccompiler::{BpfProgram, SeccompAction, apply_filter, apply_filter_all_thre
 
 use crate::Error;
 use crate::error::failed;
-use program::Condition;
 
 /// The calls of any Rust program that holds its descriptors already: reading, writing, waiting,
 /// memory, its own end. [`Calls::base`] adds what depends on arguments.
@@ -46,9 +45,13 @@ const BASE: &[c_long] = &[
 /// A call that is not on it fails with `EPERM` instead of ending the process, so that the program
 /// can still log the reason, and so that an optional call of a C library does not end it.
 #[derive(Clone, Debug)]
-pub struct Calls(BTreeMap<i64, Vec<Condition>>);
+pub struct Calls(BTreeMap<c_long, Condition>);
 
-/// What an argument must be. All of them, where a call has several conditions, are alternatives.
+/// The position of an argument, and what it must be, one of several; `None` where every argument
+/// will do.
+type Condition = Option<(u8, Vec<Argument>)>;
+
+/// What an argument must be.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
     /// Exactly this.
@@ -82,7 +85,7 @@ impl Calls {
     /// Allows `further` too, whatever their arguments.
     #[must_use]
     pub fn and(mut self, further: &[c_long]) -> Self {
-        self.0.extend(further.iter().map(|call| (*call, Vec::new())));
+        self.0.extend(further.iter().map(|call| (*call, None)));
         self
     }
 
@@ -100,8 +103,7 @@ impl Calls {
         if position > 5 {
             return Err(failed("compile the system call filter")("a call has six arguments"));
         }
-        let conditions = values.iter().map(|value| value.condition(position));
-        self.0.insert(call, conditions.collect());
+        self.0.insert(call, Some((position, values.to_vec())));
         Ok(self)
     }
 
@@ -135,11 +137,9 @@ impl Calls {
             .only_with(libc::SYS_clone, 0, &[threads])?
             .only_with(libc::SYS_prctl, 0, &[Argument::Equal(libc::PR_SET_NAME as u64)])?
             .compile()?;
-        let no_clone3 = filter(
-            [(libc::SYS_clone3, Vec::new())].into(),
-            SeccompAction::Allow,
-            SeccompAction::Errno(libc::ENOSYS as u32),
-        )?;
+        let clone3 = Self([(libc::SYS_clone3, None)].into());
+        let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+        let no_clone3 = program::compile(&clone3, SeccompAction::Allow, missing)?;
         // The list last: it does not allow to install another filter.
         for program in [no_clone3, list] {
             apply_filter_all_threads(&program).map_err(failed("seccomp"))?;
@@ -147,32 +147,22 @@ impl Calls {
         Ok(())
     }
 
-    fn compile(self) -> Result<BpfProgram, Error> {
+    fn compile(&self) -> Result<BpfProgram, Error> {
         let refused = SeccompAction::Errno(libc::EPERM as u32);
-        filter(self.0, refused, SeccompAction::Allow)
+        program::compile(self, refused, SeccompAction::Allow)
     }
 }
 
 impl Argument {
-    fn condition(self, position: u8) -> Condition {
-        let (mask, value) = match self {
+    /// A mask, and what the argument must be with it.
+    fn bits(self) -> (u64, u64) {
+        match self {
             Self::Equal(value) => (u64::MAX, value),
             Self::EqualLow(value) => (u32::MAX.into(), value.into()),
             Self::Without(bits) => (bits, 0),
             Self::With(bits) => (bits, bits),
-        };
-        Condition { position, mask, value }
+        }
     }
-}
-
-fn filter(
-    rules: BTreeMap<i64, Vec<Condition>>,
-    otherwise: SeccompAction,
-    listed: SeccompAction,
-) -> Result<BpfProgram, Error> {
-    let architecture =
-        std::env::consts::ARCH.try_into().map_err(failed("seccomp on this architecture"))?;
-    Ok(program::compile(&rules, otherwise, listed, architecture))
 }
 
 #[cfg(test)]

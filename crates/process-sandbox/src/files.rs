@@ -1,11 +1,12 @@
 //! Files, by Landlock.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
-    RulesetAttr, RulesetCreatedAttr, RulesetStatus, Scope,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 
 use crate::Error;
@@ -35,27 +36,20 @@ pub enum Grant {
 impl Grant {
     fn rights(self) -> BitFlags<AccessFs> {
         match self {
-            Self::Read => AccessFs::ReadFile | AccessFs::ReadDir,
+            Self::Read => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
             Self::Files => {
-                AccessFs::ReadFile
-                    | AccessFs::ReadDir
-                    | AccessFs::MakeReg
-                    | AccessFs::WriteFile
-                    | AccessFs::Truncate
-                    | AccessFs::RemoveFile
+                Self::Read.rights()
+                    | make_bitflags!(AccessFs::{MakeReg | WriteFile | Truncate | RemoveFile})
             }
-            Self::Remove => AccessFs::RemoveFile | AccessFs::Refer,
-            Self::Taken => AccessFs::MakeBlock | AccessFs::MakeReg | AccessFs::Refer,
-            Self::Directories => AccessFs::MakeDir | AccessFs::RemoveDir,
+            Self::Remove => make_bitflags!(AccessFs::{RemoveFile | Refer}),
+            Self::Taken => make_bitflags!(AccessFs::{MakeBlock | MakeReg | Refer}),
+            Self::Directories => make_bitflags!(AccessFs::{MakeDir | RemoveDir}),
             Self::Tree => {
                 Self::Files.rights()
                     | Self::Directories.rights()
-                    | AccessFs::MakeChar
-                    | AccessFs::MakeBlock
-                    | AccessFs::MakeFifo
-                    | AccessFs::MakeSock
-                    | AccessFs::MakeSym
-                    | AccessFs::Refer
+                    | make_bitflags!(AccessFs::{
+                        MakeChar | MakeBlock | MakeFifo | MakeSock | MakeSym | Refer
+                    })
             }
         }
     }
@@ -99,36 +93,28 @@ pub fn confine(grants: &[(BorrowedFd<'_>, Grant)]) -> Result<Enforced, Error> {
     if grants.iter().any(|(_, grant)| *grant == Grant::Tree) && !knows_links() {
         return Ok(Enforced::Absent);
     }
-    let mut rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(LANDLOCK))
-        .and_then(|rules| rules.handle_access(AccessNet::from_all(LANDLOCK)))
-        .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
-        .and_then(Ruleset::create)
-        .map_err(failed("Landlock"))?;
-    for (directory, rights) in rights_by_directory(grants) {
-        rules = rules.add_rule(PathBeneath::new(directory, rights)).map_err(failed("Landlock"))?;
+    // One rule for each directory that is open once: a rule costs as much as opening a file.
+    let mut rules = BTreeMap::new();
+    for (directory, grant) in grants {
+        let rule = rules.entry(directory.as_raw_fd()).or_insert((directory, BitFlags::EMPTY));
+        rule.1 |= grant.rights();
     }
-    let status = rules.restrict_self().map_err(failed("Landlock"))?;
+    let rules = rules.into_values().map(|(directory, rights)| PathBeneath::new(directory, rights));
+    let restrict = || {
+        Ruleset::default()
+            .handle_access(AccessFs::from_all(LANDLOCK))?
+            .handle_access(AccessNet::from_all(LANDLOCK))?
+            .scope(Scope::from_all(LANDLOCK))?
+            .create()?
+            .add_rules(rules.map(Ok::<_, RulesetError>))?
+            .restrict_self()
+    };
+    let status = restrict().map_err(failed("Landlock"))?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced => Enforced::Full,
         RulesetStatus::PartiallyEnforced => Enforced::Partial,
         RulesetStatus::NotEnforced => Enforced::Absent,
     })
-}
-
-/// One rule for each directory that is open once: a rule costs as much as opening a file.
-fn rights_by_directory<'fd>(
-    grants: &[(BorrowedFd<'fd>, Grant)],
-) -> Vec<(BorrowedFd<'fd>, BitFlags<AccessFs>)> {
-    let mut rules: Vec<(BorrowedFd<'fd>, BitFlags<AccessFs>)> = Vec::with_capacity(grants.len());
-    for (directory, grant) in grants {
-        let number = directory.as_raw_fd();
-        match rules.iter_mut().find(|rule| rule.0.as_raw_fd() == number) {
-            Some((_, rights)) => *rights |= grant.rights(),
-            None => rules.push((*directory, grant.rights())),
-        }
-    }
-    rules
 }
 
 /// Whether the kernel's Landlock can allow a link from one directory to another: since Linux 5.19.
