@@ -1,29 +1,26 @@
 //! Memory for a secret: never swapped, never in a core dump, zeroed before it is given back.
 #![expect(unsafe_code, reason = "pages of their own cannot be had from the allocator")]
 
-use std::ffi::c_void;
 use std::fmt;
 use std::io;
+use std::mem::take;
 use std::ops::Deref;
-use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::ptr::null_mut;
+use std::slice::from_raw_parts_mut;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
+use zeroize::Zeroize as _;
 
 /// Bytes in pages of their own, which are locked in memory, left out of core dumps and not handed
 /// to forked children.
 ///
 /// The length is set once. Debug shows it and nothing of the content.
-pub struct Locked {
-    address: NonNull<u8>,
-    length: usize,
-    mapped: usize,
-}
+pub struct Locked(&'static mut [u8]);
 
-// SAFETY: the pages belong to this value alone, and everything that changes them takes `&mut self`.
-unsafe impl Send for Locked {}
-// SAFETY: as above; `&self` only reads.
-unsafe impl Sync for Locked {}
+/// The kernel maps whole pages, but no empty range.
+const fn mapped(length: usize) -> usize {
+    if length == 0 { 1 } else { length }
+}
 
 impl Locked {
     /// Copies `bytes` into locked pages. The caller still has to wipe what it copied from.
@@ -33,48 +30,27 @@ impl Locked {
     /// Those of `mmap(2)` and `mlock(2)`: without `CAP_IPC_LOCK` the limit `RLIMIT_MEMLOCK` may be
     /// too small.
     pub fn copy_of(bytes: &[u8]) -> io::Result<Self> {
-        // The kernel maps whole pages, but no empty range.
-        let mapped = bytes.len().max(1);
+        let (length, protection) = (mapped(bytes.len()), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh private mapping at an address of the kernel's choice touches no memory
         // that is in use.
-        let address = unsafe {
-            mmap_anonymous(
-                null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
-        }?;
-        let Some(address) = NonNull::new(address.cast::<u8>()) else {
-            return Err(io::Error::other("a mapping at address 0"));
-        };
-        let mut locked = Self { address, length: bytes.len(), mapped };
-        let start = locked.address.as_ptr().cast::<c_void>();
-        // SAFETY: the range is the mapping made above; all three calls leave its content (still
-        // zeros) alone.
+        let start = unsafe { mmap_anonymous(null_mut(), length, protection, MapFlags::PRIVATE) }?;
+        // SAFETY: as many bytes are mapped there, zeros of the kernel's, and nobody else has them;
+        // they stay until `drop` unmaps them.
+        let locked = Self(unsafe { from_raw_parts_mut(start.cast(), bytes.len()) });
+        // SAFETY: the range is the mapping made above; all three calls leave its content alone.
         unsafe {
-            mlock(start, mapped)?;
-            madvise(start, mapped, Advice::LinuxDontDump)?;
-            madvise(start, mapped, Advice::LinuxWipeOnFork)?;
+            mlock(start, length)?;
+            madvise(start, length, Advice::LinuxDontDump)?;
+            madvise(start, length, Advice::LinuxWipeOnFork)?;
         }
         // Only now: before, the pages could still be swapped.
-        locked.bytes_mut().copy_from_slice(bytes);
+        locked.0.copy_from_slice(bytes);
         Ok(locked)
     }
 
     /// Zeroes the content. The length stays.
     pub fn wipe(&mut self) {
-        for byte in self.bytes_mut() {
-            // SAFETY: a valid reference. Volatile, so that the compiler cannot leave the last write
-            // before a drop out.
-            unsafe { std::ptr::write_volatile(byte, 0) };
-        }
-        compiler_fence(Ordering::SeqCst);
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.length) }
+        self.0.zeroize();
     }
 }
 
@@ -82,24 +58,23 @@ impl Deref for Locked {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `length` bytes from `address` on are mapped and initialised until drop; the
-        // kernel hands out zeros.
-        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.length) }
+        self.0
     }
 }
 
 impl Drop for Locked {
     fn drop(&mut self) {
         self.wipe();
+        let pages = take(&mut self.0);
         // SAFETY: the range is the mapping that `copy_of` made, and nothing refers to it after
         // this. Unmapping also unlocks. It fails for no valid range; then the pages stay, zeroed.
-        let _ = unsafe { munmap(self.address.as_ptr().cast(), self.mapped) };
+        let _ = unsafe { munmap(pages.as_mut_ptr().cast(), mapped(pages.len())) };
     }
 }
 
 impl fmt::Debug for Locked {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Locked").field("length", &self.length).finish_non_exhaustive()
+        formatter.debug_struct("Locked").field("length", &self.len()).finish_non_exhaustive()
     }
 }
 

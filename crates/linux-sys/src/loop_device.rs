@@ -5,12 +5,12 @@
 #![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
 
 use std::fs::File;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+use std::ptr::null;
 
 use linux_raw_sys::loop_device as uapi;
-use rustix::io::Errno;
 
 /// How often another loop device is tried where somebody else was faster with the one that was
 /// free.
@@ -64,8 +64,7 @@ pub fn bind_read_only(backing: &impl AsFd) -> io::Result<PathBuf> {
 ///
 /// Those of `open(2)` and `loop(4)`: `ENXIO` where it has none.
 pub fn unbind(path: &Path) -> io::Result<()> {
-    // SAFETY: LOOP_CLR_FD has no argument.
-    checked(unsafe { libc::ioctl(File::open(path)?.as_raw_fd(), uapi::LOOP_CLR_FD.into()) })?;
+    ask(&File::open(path)?, uapi::LOOP_CLR_FD, None)?;
     Ok(())
 }
 
@@ -77,26 +76,27 @@ fn bind(backing: &impl AsFd, flags: u32) -> io::Result<(File, PathBuf)> {
     config.fd = backing.as_fd().as_raw_fd().cast_unsigned();
     config.info.lo_flags = uapi::LO_FLAGS_READ_ONLY as u32 | flags;
     for _ in 0..MAX_ATTEMPTS {
-        // SAFETY: LOOP_CTL_GET_FREE has no argument.
-        let free = unsafe { libc::ioctl(control.as_raw_fd(), uapi::LOOP_CTL_GET_FREE.into()) };
-        let path = PathBuf::from(format!("/dev/loop{}", checked(free)?));
+        let free = ask(&control, uapi::LOOP_CTL_GET_FREE, None)?;
+        let path = PathBuf::from(format!("/dev/loop{free}"));
         let device = File::open(&path)?;
-        // SAFETY: LOOP_CONFIGURE reads a `struct loop_config`, which lives until it returns.
-        let bound = unsafe {
-            libc::ioctl(device.as_raw_fd(), uapi::LOOP_CONFIGURE.into(), &raw const config)
-        };
-        match checked(bound) {
+        match ask(&device, uapi::LOOP_CONFIGURE, Some(&config)) {
             Ok(_) => return Ok((device, path)),
-            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
             Err(error) => return Err(error),
         }
     }
-    Err(Errno::BUSY.into())
+    Err(ErrorKind::ResourceBusy.into())
 }
 
-/// What an ioctl returned, or `errno`.
-fn checked(returned: libc::c_int) -> io::Result<libc::c_int> {
-    if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
+/// Returns the answer to one of the three ioctls, of which only `LOOP_CONFIGURE` has a `config`.
+fn ask(device: &File, request: u32, config: Option<&uapi::loop_config>) -> io::Result<i32> {
+    let config = config.map_or(null(), std::ptr::from_ref);
+    // SAFETY: LOOP_CONFIGURE reads a `struct loop_config`, which lives until the call returns, or
+    // refuses a null; LOOP_CTL_GET_FREE and LOOP_CLR_FD have no argument.
+    match unsafe { libc::ioctl(device.as_raw_fd(), request.into(), config) } {
+        -1 => Err(io::Error::last_os_error()),
+        answer => Ok(answer),
+    }
 }
 
 #[cfg(test)]

@@ -47,18 +47,33 @@ pub fn keep_standard_descriptors_only(command: &mut Command) {
 ///
 /// `InvalidInput` where one of them has a zero byte.
 pub fn execute_only_programs(command: &mut Command) -> io::Result<()> {
-    let image = Image::of(command)?;
+    let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => environment.insert(name.to_owned(), value.to_owned()),
+            None => environment.remove(name),
+        };
+    }
+    let variables = environment.into_iter().map(|(mut variable, value)| {
+        variable.push("=");
+        variable.push(value);
+        variable
+    });
+    let program = command.get_program();
+    let arguments = [program].into_iter().chain(command.get_args()).map(OsString::from);
+    let program = CString::new(program.as_bytes())?;
+    let (arguments, variables) = (Texts::of(arguments)?, Texts::of(variables)?);
     let execute = move || {
-        // All of it moves here, not only the lists: the addresses in them are of its texts.
-        let image = &image;
+        // All of both moves here, not only the lists: the addresses in them are of the texts.
+        let (arguments, variables) = (&arguments, &variables);
         // SAFETY: the path ends with a zero byte, and both lists are addresses of texts that do,
-        // which `image` keeps, with a null behind the last one. Where the call succeeds it does not
-        // return.
+        // which live as long as the closure, with a null behind the last one. Where the call
+        // succeeds it does not return.
         unsafe {
             libc::execve(
-                image.program.as_ptr(),
-                image.arguments.list.as_ptr().cast(),
-                image.environment.list.as_ptr().cast(),
+                program.as_ptr(),
+                arguments.list.as_ptr().cast(),
+                variables.list.as_ptr().cast(),
             );
         }
         Err(io::Error::last_os_error())
@@ -71,45 +86,12 @@ pub fn execute_only_programs(command: &mut Command) -> io::Result<()> {
     Ok(())
 }
 
-/// What `execve` takes.
-struct Image {
-    program: CString,
-    arguments: Texts,
-    environment: Texts,
-}
-
-impl Image {
-    fn of(command: &Command) -> io::Result<Self> {
-        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => environment.insert(name.to_owned(), value.to_owned()),
-                None => environment.remove(name),
-            };
-        }
-        let environment = environment.into_iter().map(|(mut variable, value)| {
-            variable.push("=");
-            variable.push(value);
-            variable
-        });
-        let program = command.get_program();
-        let arguments = [program].into_iter().chain(command.get_args());
-        Ok(Self {
-            program: CString::new(program.as_bytes())?,
-            arguments: Texts::of(arguments.map(OsString::from))?,
-            environment: Texts::of(environment)?,
-        })
-    }
-}
-
 /// Texts of C, and the list of their addresses with a null behind the last one. As numbers, since
 /// the list moves to the child.
 struct Texts {
     _kept: Vec<CString>,
     list: Vec<usize>,
 }
-
-const _: () = assert!(size_of::<usize>() == size_of::<*const libc::c_char>());
 
 impl Texts {
     fn of(texts: impl Iterator<Item = OsString>) -> io::Result<Self> {

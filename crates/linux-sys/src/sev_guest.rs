@@ -6,7 +6,6 @@
 
 #![expect(unsafe_code, reason = "an ioctl of a device driver is unsafe to call")]
 
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -27,18 +26,12 @@ struct ReportRequest {
     reserved: [u8; 28],
 }
 
-/// `struct snp_report_resp`.
-#[repr(C)]
-struct ReportResponse {
-    data: [u8; RESPONSE_BYTES],
-}
-
-/// `struct snp_guest_request_ioctl`. Both addresses are of this process's memory.
+/// `struct snp_guest_request_ioctl`. The response is a `struct snp_report_resp`: bytes.
 #[repr(C)]
 struct GuestRequest {
     msg_version: u8,
-    request: u64,
-    response: u64,
+    request: *const ReportRequest,
+    response: *mut [u8; RESPONSE_BYTES],
     exitinfo2: u64,
 }
 
@@ -47,7 +40,6 @@ const _: () = {
     assert!(size_of::<ReportRequest>() == 96);
     assert!(offset_of!(ReportRequest, vmpl) == 64);
     assert!(offset_of!(ReportRequest, reserved) == 68);
-    assert!(size_of::<ReportResponse>() == RESPONSE_BYTES);
     assert!(size_of::<GuestRequest>() == 32);
     assert!(offset_of!(GuestRequest, request) == 8);
     assert!(offset_of!(GuestRequest, response) == 16);
@@ -61,7 +53,8 @@ const GET_REPORT: Opcode = opcode::read_write::<GuestRequest>(b'S', 0);
 const MSG_VERSION: u8 = 1;
 
 /// Why there is no report.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("SNP_GET_REPORT{}", platform_code(*exitinfo2))]
 pub struct ReportError {
     /// What the kernel answered.
     pub source: io::Error,
@@ -70,25 +63,12 @@ pub struct ReportError {
     pub exitinfo2: u64,
 }
 
-impl fmt::Display for ReportError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SNP_GET_REPORT")?;
-        if self.exitinfo2 != 0 {
-            write!(
-                f,
-                " (VMM error {:#x}, firmware error {:#x})",
-                self.exitinfo2 >> 32,
-                self.exitinfo2 & 0xffff_ffff
-            )?;
-        }
-        Ok(())
+fn platform_code(exitinfo2: u64) -> String {
+    if exitinfo2 == 0 {
+        return String::new();
     }
-}
-
-impl std::error::Error for ReportError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
+    let (vmm, firmware) = (exitinfo2 >> 32, exitinfo2 & 0xffff_ffff);
+    format!(" (VMM error {vmm:#x}, firmware error {firmware:#x})")
 }
 
 /// Asks the firmware, over the encrypted channel that the kernel keeps with it, for a report about
@@ -107,11 +87,11 @@ pub fn report(
     vmpl: u32,
 ) -> Result<Box<[u8; RESPONSE_BYTES]>, ReportError> {
     let request = ReportRequest { user_data: *user_data, vmpl, reserved: [0; 28] };
-    let mut response = Box::new(ReportResponse { data: [0; RESPONSE_BYTES] });
+    let mut response = Box::new([0; RESPONSE_BYTES]);
     let mut call = GuestRequest {
         msg_version: MSG_VERSION,
-        request: (&raw const request).expose_provenance() as u64,
-        response: (&raw mut *response).expose_provenance() as u64,
+        request: &raw const request,
+        response: &raw mut *response,
         exitinfo2: 0,
     };
     let result = retry_on_intr(|| {
@@ -122,7 +102,7 @@ pub fn report(
         unsafe { ioctl(&device, Updater::<GET_REPORT, _>::new(&mut call)) }
     });
     match result {
-        Ok(()) => Ok(Box::new(response.data)),
+        Ok(()) => Ok(response),
         Err(errno) => Err(ReportError { source: errno.into(), exitinfo2: call.exitinfo2 }),
     }
 }

@@ -10,16 +10,6 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
-/// `struct ifreq`, whose union holds flags here.
-#[repr(C)]
-struct InterfaceRequest {
-    name: [u8; libc::IFNAMSIZ],
-    flags: u16,
-    rest: [u8; 22],
-}
-
-const _: () = assert!(size_of::<InterfaceRequest>() == 40);
-
 /// `TUNSETIFF`.
 const SET_INTERFACE: Opcode = opcode::write::<libc::c_int>(b'T', 202);
 
@@ -51,14 +41,16 @@ pub fn attach_tun(device: impl AsFd, name: &str) -> io::Result<()> {
 }
 
 fn set_interface(device: impl AsFd, name: &str, flags: libc::c_int) -> io::Result<()> {
-    let mut request =
-        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: flags as u16, rest: [0; 22] };
-    if name.len() >= request.name.len() {
+    if name.len() >= libc::IFNAMSIZ {
         return Err(Errno::INVAL.into());
     }
-    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    let mut bytes = name.bytes().map(|byte| byte as libc::c_char);
+    let request = libc::ifreq {
+        ifr_name: std::array::from_fn(|_| bytes.next().unwrap_or(0)),
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags as libc::c_short },
+    };
     // SAFETY: the opcode is TUNSETIFF, whose argument is a `struct ifreq` despite the size in its
-    // number; its length is asserted above, and nothing in it points anywhere.
+    // number; the kernel looks at the name and the flags, and nothing in it points anywhere.
     unsafe { ioctl(device, Setter::<SET_INTERFACE, _>::new(request)) }.map_err(Into::into)
 }
 
