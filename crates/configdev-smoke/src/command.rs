@@ -20,9 +20,9 @@ use crate::judge::{self, Case};
 use crate::machine::{self, Ended, Parts, UNVERIFIED};
 use crate::options::Options;
 use crate::seen::Job;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{RELAY, Surroundings, relay};
 use crate::verdict::{self, Row, Verdict};
-use crate::{image, no_boot, relay, unpack};
+use crate::{image, no_boot, unpack};
 
 /// Lines of the console that are printed where nothing was expected of it.
 const TAIL_LINES: usize = 25;
@@ -38,9 +38,9 @@ const PULL_MARGIN: u64 = 10;
 pub fn main() -> u8 {
     let words: Vec<String> = env::args().skip(1).collect();
     if let [command, port] = &words[..]
-        && command == relay::COMMAND
+        && command == RELAY
     {
-        return match port.parse().map_err(io::Error::other).and_then(relay::run) {
+        return match port.parse().map_err(io::Error::other).and_then(relay) {
             Ok(()) => verdict::FINE,
             Err(_) => verdict::UNAVAILABLE,
         };

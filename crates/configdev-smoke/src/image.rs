@@ -33,13 +33,12 @@ const ALIGNMENT: usize = 512;
 /// Where the archive cannot be made.
 pub fn with_agent(mut initrd: Vec<u8>, agent: &Path, program: &[u8], job: &Job) -> Result<Vec<u8>> {
     initrd.resize(initrd.len().next_multiple_of(ALIGNMENT), 0);
-    let mut archive = Archive::behind(initrd);
     // No folder that the image has: that would replace a link, such as /bin, by a folder.
-    archive.add(Path::new(FOLDER), DIRECTORY | 0o755, b"")?;
+    add(&mut initrd, Path::new(FOLDER), DIRECTORY | 0o755, b"")?;
     let job = serde_json::to_vec(job)?;
-    archive.add(&Path::new(FOLDER).join("job.json"), FILE | 0o644, &job)?;
-    archive.add(agent, FILE | 0o755, program)?;
-    archive.finish()
+    add(&mut initrd, &Path::new(FOLDER).join("job.json"), FILE | 0o644, &job)?;
+    add(&mut initrd, agent, FILE | 0o755, program)?;
+    Ok(newc::trailer(initrd)?)
 }
 
 /// Packs a root directory: everything belongs to root, device nodes are left out.
@@ -48,7 +47,7 @@ pub fn with_agent(mut initrd: Vec<u8>, agent: &Path, program: &[u8], job: &Job) 
 ///
 /// Where it cannot be read, or is too large.
 pub fn pack(root: &Path) -> Result<Vec<u8>> {
-    let mut archive = Archive::behind(Vec::new());
+    let mut archive = Vec::new();
     let mut names = BTreeSet::from([PathBuf::new()]);
     while let Some(name) = names.pop_first() {
         let path = root.join(&name);
@@ -57,22 +56,22 @@ pub fn pack(root: &Path) -> Result<Vec<u8>> {
         let kind = stat.file_type();
         if kind.is_dir() {
             if !name.as_os_str().is_empty() {
-                archive.add(&name, DIRECTORY | mode, b"")?;
+                add(&mut archive, &name, DIRECTORY | mode, b"")?;
             }
             for entry in fs::read_dir(&path).with_context(|| path.display().to_string())? {
                 names.insert(name.join(entry?.file_name()));
             }
         } else if kind.is_symlink() {
             let target = fs::read_link(&path)?;
-            archive.add(&name, LINK | 0o777, target.as_os_str().as_bytes())?;
+            add(&mut archive, &name, LINK | 0o777, target.as_os_str().as_bytes())?;
         } else if kind.is_file() {
-            let length = archive.bytes.len() as u64 + stat.len();
+            let length = archive.len() as u64 + stat.len();
             ensure!(length <= MAX_BYTES, "{} is larger than 4 GiB", root.display());
             let content = fs::read(&path).with_context(|| path.display().to_string())?;
-            archive.add(&name, FILE | mode, &content)?;
+            add(&mut archive, &name, FILE | mode, &content)?;
         }
     }
-    archive.finish()
+    Ok(newc::trailer(archive)?)
 }
 
 /// The kernel parameter that starts the first program of a packed root; none where it is `/init`.
@@ -82,36 +81,15 @@ pub fn first_program(root: &Path) -> Option<String> {
     (!is_there("init")).then(|| "rdinit=/sbin/init".to_owned())
 }
 
-/// An archive in the making.
-struct Archive {
-    bytes: Vec<u8>,
-    inode: u32,
-}
-
-impl Archive {
-    fn behind(bytes: Vec<u8>) -> Self {
-        Self { bytes, inode: 1 }
-    }
-
-    fn add(&mut self, name: &Path, mode: u32, content: &[u8]) -> Result<()> {
-        let name = name.strip_prefix("/").unwrap_or(name);
-        let name = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;
-        let size = u32::try_from(content.len()).map_err(io::Error::other)?;
-        let links = if mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
-        let mut entry = newc::Builder::new(name)
-            .ino(self.inode)
-            .mode(mode)
-            .nlink(links)
-            .write(&mut self.bytes, size);
-        entry.write_all(content)?;
-        entry.finish()?;
-        self.inode += 1;
-        Ok(())
-    }
-
-    fn finish(self) -> Result<Vec<u8>> {
-        Ok(newc::trailer(self.bytes)?)
-    }
+fn add(archive: &mut Vec<u8>, name: &Path, mode: u32, content: &[u8]) -> Result<()> {
+    let name = name.strip_prefix("/").unwrap_or(name);
+    let name = name.to_str().with_context(|| format!("{name:?} is not UTF-8"))?;
+    let size = u32::try_from(content.len()).map_err(io::Error::other)?;
+    // Without hard links nobody asks for the number of an inode.
+    let mut entry = newc::Builder::new(name).mode(mode).nlink(1).write(archive, size);
+    entry.write_all(content)?;
+    entry.finish()?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,11 +13,10 @@
 //! - [`options`]: the command line. [`verdict`]: what was found, as text, JUnit and an exit code.
 //! - [`no_boot`]: the image's files alone. [`unpack`]: an initrd as a directory, for that.
 //! - [`image`]: the initrd with the second archive.
-//! - [`surroundings`]: registry, documents, and the disks made of them.
+//! - [`surroundings`]: registry, documents, and the disks made of them; the way to the registry.
 //! - [`machine`]: QEMU, and the limits on what it takes.
 //! - [`agent`]: the stand-in, which runs in the guest. [`seen`]: what it tells.
 //! - [`judge`]: from what was seen to one line for each part.
-//! - [`relay`]: from QEMU's network to the registry.
 
 pub mod agent;
 pub mod command;
@@ -26,7 +25,6 @@ pub mod judge;
 pub mod machine;
 pub mod no_boot;
 pub mod options;
-pub mod relay;
 pub mod seen;
 pub mod surroundings;
 pub mod unpack;

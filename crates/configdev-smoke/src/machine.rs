@@ -12,18 +12,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use command_fds::{CommandFdExt as _, FdMapping};
 use vm_harness::process::{POLL, bound_command};
-use vm_harness::{Background, Report, Scratch, has_mark, kata};
+use vm_harness::vector::Vector;
+use vm_harness::{Background, Report, Scratch, kata};
 
 use crate::options::Options;
-use crate::relay;
 use crate::seen::{self, Seen};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{ADDRESS, PORT, RELAY, Surroundings};
 
 /// The most that a guest may write to its console.
 const MAX_CONSOLE_BYTES: u64 = 8 << 20;
-
-/// The last mark of the stand-in.
-const DONE: &str = "{\"done\":true}";
 
 /// The sandbox's name.
 const ID: &str = "configdev5m0ke";
@@ -98,10 +95,12 @@ pub fn run(
     let run = scratch.path().join("vm");
     let _ = fs::remove_dir_all(&run);
     let bundle = run.join("bundle");
-    fs::create_dir_all(&bundle)?;
+    // One by one: where a signal has taken the temporary files away, nothing makes them anew.
+    fs::create_dir(&run)?;
+    fs::create_dir(&bundle)?;
     let spec = "{\"ociVersion\": \"1.1.0\", \"annotations\": {}}";
     fs::write(bundle.join("config.json"), spec)?;
-    let recorded = options.runtime.recorded();
+    let vector = options.runtime.vector();
     let sandbox = kata::Sandbox {
         id: ID.to_owned(),
         // The wrapper runs in the bundle, as Kata's does.
@@ -119,7 +118,7 @@ pub fn run(
     let mut command = bound_command(&parts.wrapper);
     command
         .env("KATA_CONFIGDEV_CONFIG", settings(options, around, scratch)?)
-        .args(kata::arguments(&recorded.vector, &sandbox)?)
+        .args(kata::arguments(&vector, &sandbox)?)
         .current_dir(&bundle);
     for (number, disk) in options.disk.iter().enumerate() {
         let disk =
@@ -131,9 +130,16 @@ pub fn run(
         command.args(["-drive", &drive, "-device", &device]);
     }
     let monitor = UnixListener::bind(run.join("qmp.sock"))?;
-    let mut descriptors = vec![FdMapping { parent_fd: monitor.into(), child_fd: recorded.monitor }];
-    if let (Some(child_fd), Some(image)) = (recorded.initdata, &around.initdata) {
-        descriptors.push(FdMapping { parent_fd: File::open(image)?.into(), child_fd });
+    let initdata = around.initdata.as_ref().map(File::open).transpose()?;
+    let mut descriptors = Vec::new();
+    for (child_fd, parent_fd) in [
+        (descriptor(&vector, "-qmp", "unix:fd="), Some(monitor.into())),
+        // That of the initdata disk, where it comes as one.
+        (descriptor(&vector, "-add-fd", "fd="), initdata.map(Into::into)),
+    ] {
+        if let (Some(child_fd), Some(parent_fd)) = (child_fd, parent_fd) {
+            descriptors.push(FdMapping { parent_fd, child_fd });
+        }
     }
     command.fd_mappings(descriptors)?;
     let started = Instant::now();
@@ -141,28 +147,31 @@ pub fn run(
     watch(qemu, &run.join("console.log"), started, options.timeout)
 }
 
+/// The number of a descriptor that the recorded command line has been handed over.
+fn descriptor(vector: &Vector, option: &str, before: &str) -> Option<i32> {
+    let number = vector.values(option).next()?.strip_prefix(before)?.split(',').next();
+    number?.parse().ok()
+}
+
 /// Waits for the stand-in's last word, the machine's end, or a limit.
 fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Result<Run> {
-    let (mut length, mut first_word) = (0, None);
-    let clock = now();
-    let limit = Duration::from_secs(timeout);
+    let (clock, limit) = (now(), Duration::from_secs(timeout));
+    let (mut console, mut seen, mut first_word) = (String::new(), Seen::default(), None);
+    let mut length = 0;
     let ended = loop {
+        // In this order: what was written before the end is read after it.
         let status = qemu.ended()?;
-        let now = fs::metadata(log).map_or(0, |stat| stat.len());
-        if now > 0 && first_word.is_none() {
-            first_word = Some(started.elapsed());
-        }
-        if now > MAX_CONSOLE_BYTES {
-            break Ended::Console;
-        }
-        if now > length {
-            length = now;
-            let console = read(log);
-            if console.contains(DONE) && has_mark(&console, seen::MARK) {
-                break Ended::Done;
-            }
+        let before = length;
+        length = fs::metadata(log).map_or(0, |stat| stat.len());
+        if length > before {
+            let report = Report::parse(read(log), started.elapsed());
+            seen = seen::read(&report);
+            console = report.console;
+            first_word = first_word.or(Some(started.elapsed()));
         }
         match status {
+            _ if length > MAX_CONSOLE_BYTES => break Ended::Console,
+            _ if seen.done => break Ended::Done,
             Some(status) if status.success() => break Ended::Off,
             Some(status) => {
                 let signal = status.signal().map(|signal| format!("signal {signal}"));
@@ -174,9 +183,6 @@ fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Re
         }
     };
     let (elapsed, clock_secs) = (started.elapsed(), (clock, now()));
-    drop(qemu);
-    let report = Report::parse(read(log), elapsed);
-    let (seen, console) = (seen::read(&report), report.console);
     Ok(Run { ended, seen, console, elapsed, clock_secs, first_word })
 }
 
@@ -198,9 +204,8 @@ fn network(relay: &Path, port: Option<u16>) -> String {
     };
     // Read as a shell reads it.
     let program = relay.to_string_lossy().replace('\'', "'\\''");
-    let command = doubled(&format!("'{program}' {} {port}", relay::COMMAND));
-    let (address, at) = (relay::ADDRESS, relay::PORT);
-    format!("user,id=network-0,restrict=on,guestfwd=tcp:{address}:{at}-cmd:{command}")
+    let command = doubled(&format!("'{program}' {RELAY} {port}"));
+    format!("user,id=network-0,restrict=on,guestfwd=tcp:{ADDRESS}:{PORT}-cmd:{command}")
 }
 
 /// A comma ends a value for QEMU, two are one.
@@ -221,6 +226,16 @@ fn settings(options: &Options, around: &Surroundings, scratch: &Scratch) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Runtime;
+
+    #[test]
+    fn the_vectors_have_the_descriptors_that_are_handed_over() {
+        for (runtime, monitor, initdata) in [(Runtime::Go, 3, None), (Runtime::Rs, 13, Some(16))] {
+            let vector = runtime.vector();
+            assert_eq!(descriptor(&vector, "-qmp", "unix:fd="), Some(monitor));
+            assert_eq!(descriptor(&vector, "-add-fd", "fd="), initdata);
+        }
+    }
 
     #[test]
     fn odd_paths_reach_the_relay_whole() {

@@ -8,7 +8,7 @@
 //! with their drop-ins.
 
 mod boot;
-mod hub;
+pub(crate) mod hub;
 mod kernel;
 pub mod tree;
 mod unit;
@@ -27,6 +27,9 @@ use unit::Units;
 
 /// The longest text that is read: a kernel's list of modules has half a mebibyte.
 const MAX_TEXT_BYTES: usize = 4 << 20;
+
+/// The longest program that is searched; an agent has some 60 MiB.
+const MAX_PROGRAM_BYTES: usize = 1 << 30;
 
 /// Where the agent starts the attestation agent from.
 const ATTESTATION_AGENT: &str = "usr/local/bin/attestation-agent";
@@ -123,23 +126,23 @@ impl Check<'_> {
 
     /// The text of a file, if there is one; one that cannot be read is a finding.
     fn text(&self, path: &str) -> Option<String> {
-        let text = self.tree.text(path, MAX_TEXT_BYTES).unwrap_or_else(|error| {
+        let text = self.tree.bytes(path, MAX_TEXT_BYTES).unwrap_or_else(|error| {
             self.error("image-files", path, format!("cannot be read: {error}"));
             None
         });
         text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A word of the kernel's parameters, without its key: the last counts, as for the kernel.
     fn parameter(&self, key: &str) -> Option<&str> {
-        let words = self.parameters.unwrap_or_default().split_ascii_whitespace();
-        words.filter_map(|word| word.strip_prefix(key)).next_back()
+        parameter(self.parameters.unwrap_or_default(), key)
     }
 
     fn agent(&self) -> Option<Agent> {
         let path = self.options.agent.display().to_string();
-        let why = match self.tree.words(&path, WORDS) {
-            Ok(Some([knows_policies, looks_for_initdata, hub, puller])) => {
+        let why = match self.tree.bytes(&path, MAX_PROGRAM_BYTES) {
+            Ok(Some(bytes)) => {
+                let has = |word: &str| bytes.windows(word.len()).any(|at| at == word.as_bytes());
+                let [knows_policies, looks_for_initdata, hub, puller] = WORDS.map(has);
                 let asks_the_hub = hub && !puller;
                 return Some(Agent { knows_policies, looks_for_initdata, asks_the_hub });
             }
@@ -191,6 +194,13 @@ impl Check<'_> {
         };
         self.find(severity, "image-config", "accepted-disk", text);
     }
+}
+
+/// A word of the kernel's parameters, without its key: the last counts, as for the kernel.
+#[must_use]
+pub(crate) fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
+    let words = parameters.split_ascii_whitespace();
+    words.filter_map(|word| word.strip_prefix(key)).next_back()
 }
 
 /// The text of a file that the caller names.

@@ -10,6 +10,10 @@ use crate::verdict::EXIT_CODES;
 /// Where stock agents of Kata's ask for images.
 pub const CDH_SOCKET: &str = "/run/confidential-containers/cdh.sock";
 
+const USAGE: &str = "configdev-smoke --kernel <FILE> <--initrd <FILE>|--root <DIR>> [OPTIONS]
+       configdev-smoke --no-boot <ROOT> [--agent <PATH>] [--append <TEXT>] \
+                     [--kernel-config <FILE>] [--junit <FILE>]";
+
 const EXAMPLES: &str = "\
 Examples:
   configdev-smoke --kernel vmlinuz --initrd guest.img \\
@@ -63,7 +67,7 @@ const OF_A_BOOT: [&str; 16] = [
 /// no link out of it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "configdev-smoke", version, long_version = program_version::VERSION)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, override_usage = USAGE)]
 #[command(after_help = format!("{EXIT_CODES}\n\n{EXAMPLES}"))]
 pub struct Options {
     /// Look at the files of an image below ROOT, and boot nothing
@@ -176,36 +180,20 @@ pub enum Runtime {
     Rs,
 }
 
-/// A recorded command line, and what it wants to be handed over.
-#[derive(Debug)]
-pub struct Recorded {
-    /// The command line.
-    pub vector: Vector,
-    /// The number of the descriptor on which QEMU's monitor listens.
-    pub monitor: i32,
-    /// The number of the descriptor of the initdata disk, where it comes as one.
-    pub initdata: Option<i32>,
-}
-
 impl Runtime {
     /// The recorded command line.
     #[must_use]
-    pub fn recorded(self) -> Recorded {
-        let (name, text, monitor, initdata) = match self {
-            Self::Go => (
+    pub fn vector(self) -> Vector {
+        match self {
+            Self::Go => Vector::of_text(
                 "go-coco-dev-extension",
                 include_str!("../../../qemu-fixtures/arguments/go-coco-dev-extension"),
-                3,
-                None,
             ),
-            Self::Rs => (
+            Self::Rs => Vector::of_text(
                 "runtime-rs-coco-dev-initdata",
                 include_str!("../../../qemu-fixtures/arguments/runtime-rs-coco-dev-initdata"),
-                13,
-                Some(16),
             ),
-        };
-        Recorded { vector: Vector::of_text(name, text), monitor, initdata }
+        }
     }
 }
 
@@ -276,18 +264,6 @@ mod tests {
         ] {
             let problem = parse(more).unwrap().problem().unwrap_or_default();
             assert!(problem.contains(word), "{problem}");
-        }
-    }
-
-    #[test]
-    fn the_vectors_have_the_descriptors_that_are_handed_over() {
-        for runtime in [Runtime::Go, Runtime::Rs] {
-            let recorded = runtime.recorded();
-            let text = recorded.vector.arguments.join(" ");
-            assert!(text.contains(&format!("-qmp unix:fd={},", recorded.monitor)));
-            let added = recorded.initdata.map(|number| format!("-add-fd fd={number},"));
-            assert_eq!(added.is_some(), text.contains("-add-fd"));
-            assert!(added.is_none_or(|added| text.contains(&added)));
         }
     }
 }

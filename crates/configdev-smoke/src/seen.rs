@@ -71,6 +71,8 @@ pub struct Seen {
     pub memory: Option<Memory>,
     /// Why the agent ends, as Kata's does.
     pub ends: Option<String>,
+    /// There is no more to see.
+    pub done: bool,
 }
 
 /// The agent.

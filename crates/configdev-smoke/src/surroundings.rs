@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _, stdin, stdout};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::{Context, Result};
 use config_image::Magic;
@@ -12,7 +15,16 @@ use test_http::pki::Authority;
 use vm_harness::Scratch;
 
 use crate::options::{Expect, Options};
-use crate::relay;
+
+/// The word that makes this program a relay from QEMU's network to the registry: QEMU starts it for
+/// each connection of the guest to the one address that is open to it (`guestfwd=...-cmd:`).
+pub const RELAY: &str = "relay";
+
+/// Where the guest finds the registry.
+pub const ADDRESS: &str = "10.0.2.100";
+
+/// The port there.
+pub const PORT: u16 = 5000;
 
 /// Its one account.
 const USERNAME: &str = "smoke";
@@ -81,7 +93,7 @@ impl Surroundings {
     /// entry with the CA, and with the account where it `has_login`.
     fn start_registry(&mut self, has_login: bool) -> Result<String> {
         let authority = Authority::new("configdev-smoke private CA")?;
-        let identity = authority.sign(&[relay::ADDRESS])?;
+        let identity = authority.sign(&[ADDRESS])?;
         let password = invent_password()?;
         let mut content = Content::default();
         let layer = Layer::gzip(&[
@@ -89,7 +101,7 @@ impl Surroundings {
             ("smoke", b"by configdev-smoke\n"),
         ])?;
         let digest = Image::new(vec![layer]).publish(&mut content);
-        let name = format!("{}:{}", relay::ADDRESS, relay::PORT);
+        let name = format!("{ADDRESS}:{PORT}");
         let mut document = format!("[registries.\"{name}\"]\n");
         let mut script = Script::new();
         if has_login {
@@ -97,7 +109,7 @@ impl Surroundings {
             let _ = write!(document, "username = \"{USERNAME}\"\npassword = \"{password}\"\n");
         }
         let _ = write!(document, "ca-certs = \"\"\"\n{}\"\"\"\n", authority.certificate());
-        let tls = Tls { identity: &identity, name: relay::ADDRESS, http: Http::One };
+        let tls = Tls { identity: &identity, name: ADDRESS, http: Http::One };
         self.registry = Some(FaultRegistry::start(content, script, Some(&tls))?);
         self.image = Some(format!("{name}/smoke/image@{digest}"));
         (self.digest, self.secret) = (Some(digest), Some(password));
@@ -110,6 +122,24 @@ impl Surroundings {
         let registry = self.registry.as_ref();
         registry.map(|registry| registry.address().port())
     }
+}
+
+/// Copies between standard input and output and this port of 127.0.0.1, until either side ends.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub fn relay(port: u16) -> io::Result<()> {
+    let registry = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    let (mut to, mut from) = (registry.try_clone()?, registry.try_clone()?);
+    thread::spawn(move || {
+        let _ = io::copy(&mut stdin().lock(), &mut to);
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    // Not Rust's standard output, which waits for the end of a line.
+    let mut output = File::from(stdout().as_fd().try_clone_to_owned()?);
+    io::copy(&mut from, &mut output)?;
+    Ok(())
 }
 
 /// An initdata document with a policy that allows everything, and the puller's measured document.

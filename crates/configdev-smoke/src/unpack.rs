@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Seek as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -56,7 +56,7 @@ fn all(mut rest: &[u8], root: &Tree, left: &mut u64, may_inflate: bool) -> Resul
     Ok(())
 }
 
-fn read_all(reader: &mut impl std::io::Read, limit: u64) -> Result<Vec<u8>> {
+fn read_all(reader: &mut impl Read, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(limit + 1).read_to_end(&mut bytes)?;
     ensure!(bytes.len() as u64 <= limit, "it is larger than 4 GiB");
@@ -64,18 +64,13 @@ fn read_all(reader: &mut impl std::io::Read, limit: u64) -> Result<Vec<u8>> {
 }
 
 fn through_xz(bytes: &[u8], limit: u64) -> Result<Vec<u8>> {
-    let mut xz = Command::new("xz")
-        .arg("-dc")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("failed to start xz")?;
-    let (input, output) = (xz.stdin.take(), xz.stdout.take());
-    let plain = std::thread::scope(|scope| {
-        scope.spawn(move || input.map(|mut input| input.write_all(bytes)));
-        output.map(|mut output| read_all(&mut output, limit))
-    });
+    let mut input = tempfile::tempfile()?;
+    input.write_all(bytes)?;
+    input.rewind()?;
+    let mut xz = Command::new("xz");
+    xz.arg("-dc").stdin(input).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut xz = xz.spawn().context("failed to start xz")?;
+    let plain = xz.stdout.take().map(|mut output| read_all(&mut output, limit));
     // It may still want to write more than was read.
     let _ = xz.kill();
     let _ = xz.wait();

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use vm_harness::ttrpc::{call, field, fields, put};
 
 use super::{Console, files, late};
+use crate::no_boot::hub::{KEY, configured};
+use crate::no_boot::parameter;
 use crate::options::CDH_SOCKET;
 use crate::seen::{MAX_TEXT_CHARS, Pull, Socket};
 
@@ -71,22 +73,10 @@ fn processes() -> Option<String> {
     let mut arguments = std::env::args().skip(1);
     let config = arguments.find(|argument| argument == "--config" || argument == "-c");
     if let Some(path) = config.and_then(|_| arguments.next()) {
-        return in_configuration(&fs::read_to_string(path).unwrap_or_default());
+        return configured(&fs::read_to_string(path).unwrap_or_default())?;
     }
     let parameters = fs::read_to_string("/proc/cmdline").unwrap_or_default();
-    let words = parameters.split_whitespace();
-    let mut values = words.filter_map(|word| word.strip_prefix("agent.guest_components_procs="));
-    values.next_back().map(str::to_owned)
-}
-
-/// The key's value in the agent's configuration, a line of TOML before the first table.
-fn in_configuration(text: &str) -> Option<String> {
-    let mut top = text.lines().take_while(|line| !line.starts_with('['));
-    let value = top.find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        (key.trim() == "guest_components_procs").then_some(value)
-    });
-    Some(value?.trim().trim_matches('"').to_owned())
+    parameter(&parameters, KEY).map(str::to_owned)
 }
 
 /// Asks for the image and looks at what is mounted then.
@@ -125,19 +115,4 @@ fn ask(image: &str, mut connection: UnixStream, limit: Duration) -> Result<Strin
 fn is_late(error: &anyhow::Error) -> bool {
     let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.any(|cause| cause.kind() == io::ErrorKind::WouldBlock)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_file_says_it_before_its_first_table() {
-        let value = |text| in_configuration(text);
-        assert_eq!(
-            value("log_level = \"info\"\nguest_components_procs = \"none\"\n").as_deref(),
-            Some("none")
-        );
-        assert_eq!(value("[x]\nguest_components_procs = \"none\"\n"), None);
-    }
 }

@@ -58,7 +58,7 @@ impl Check<'_> {
             return self.units(&masked);
         }
         let script = SCRIPTS.iter().find(|path| {
-            let start = self.tree.text(path, super::MAX_TEXT_BYTES).ok().flatten();
+            let start = self.tree.bytes(path, super::MAX_TEXT_BYTES).ok().flatten();
             start.is_some_and(|text| text.starts_with(b"#!"))
         });
         if let Some((path, text)) = script.and_then(|path| Some((*path, self.text(path)?))) {

@@ -12,6 +12,8 @@ use crate::options::CDH_SOCKET as SOCKET;
 
 const ID: &str = "image-hub";
 const PARAMETER: &str = "agent.guest_components_procs";
+/// The same with what stands before its value.
+pub const KEY: &str = "agent.guest_components_procs=";
 
 /// The verified initdata's entry.
 const MEASURED: &str = "/run/measured-cfg/agent.toml";
@@ -87,7 +89,7 @@ impl Check<'_> {
                 self.warn(ID, PARAMETER, "not checked; give the guest's parameters with --append");
                 return None;
             }
-            None => self.parameter(&format!("{PARAMETER}=")).map(str::to_owned),
+            None => self.parameter(KEY).map(str::to_owned),
         };
         // The agent's own default is the last.
         let value = value.unwrap_or_else(|| PROCESSES[3].to_owned());
@@ -133,17 +135,25 @@ impl Check<'_> {
     /// The word of the file; `None` where something is wrong with it, `Some(None)` where it has none.
     fn in_configuration(&self, path: &str) -> Option<Option<String>> {
         let text = self.text(path);
-        // Not the error of TOML itself: it quotes the file.
-        let table = text.as_ref().and_then(|text| text.parse::<toml::Table>().ok());
-        if table.is_none() {
+        let value = text.as_deref().and_then(configured);
+        if value.is_none() {
             let why = match text {
                 None => "there is no such configuration, so the agent ends",
                 Some(_) => "is not TOML, so the agent ends",
             };
             self.error("image-config", path, why);
         }
-        Some(table?.get("guest_components_procs").and_then(|value| value.as_str()).map(Into::into))
+        value
     }
+}
+
+/// The agent's configuration on guest components; `None` where it is not TOML. Not the error: that
+/// quotes the file.
+#[must_use]
+pub fn configured(text: &str) -> Option<Option<String>> {
+    let table: toml::Table = text.parse().ok()?;
+    let value = table.get("guest_components_procs");
+    Some(value.and_then(|value| value.as_str()).map(Into::into))
 }
 
 /// Whether a unit has the hub's socket.

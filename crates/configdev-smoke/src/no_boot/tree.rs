@@ -1,7 +1,7 @@
 //! Files below the root of an image.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
@@ -9,17 +9,9 @@ use foreign_text::bounded::{ReadError, read_file};
 use linux_sys::rooted::open_scoped;
 use rustix::fs::{Dir, OFlags, ResolveFlags, readlinkat};
 use rustix::io::Errno;
-use zeroize::Zeroizing;
 
 /// The most names of a directory that are looked at.
 const MAX_NAMES: usize = 4096;
-
-/// How much of a program is looked at at a time, and how much of it once more with the next part.
-const STEP_BYTES: usize = 1 << 20;
-const OVERLAP_BYTES: usize = 128;
-
-/// The longest program that is searched; an agent has some 60 MiB.
-const MAX_PROGRAM_BYTES: u64 = 1 << 30;
 
 /// A directory that is `/` for every link below it.
 #[derive(Debug)]
@@ -88,12 +80,11 @@ impl Tree {
     }
 
     /// The content of a file, if there is one.
-    pub(super) fn text(
-        &self,
-        path: &str,
-        limit: usize,
-    ) -> Result<Option<Zeroizing<Vec<u8>>>, ReadError> {
-        self.file(path)?.map(|file| read_file(file, limit)).transpose()
+    pub(super) fn bytes(&self, path: &str, limit: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        let Some(file) = self.file(path)? else {
+            return Ok(None);
+        };
+        Ok(Some(read_file(file, limit)?.to_vec()))
     }
 
     /// The names in a directory, sorted; none where there is none.
@@ -107,26 +98,5 @@ impl Tree {
         let mut names: Vec<_> = names.take(MAX_NAMES).collect();
         names.sort_unstable();
         names
-    }
-
-    /// Which of `words` a program has in it; `None` where there is no program.
-    pub(super) fn words<const N: usize>(
-        &self,
-        path: &str,
-        words: [&str; N],
-    ) -> io::Result<Option<[bool; N]>> {
-        let Some(file) = self.file(path)? else {
-            return Ok(None);
-        };
-        let mut file = file.take(MAX_PROGRAM_BYTES);
-        let mut found = [false; N];
-        let mut part = Vec::with_capacity(STEP_BYTES + OVERLAP_BYTES);
-        while (&mut file).take(STEP_BYTES as u64).read_to_end(&mut part)? > 0 {
-            for (found, word) in found.iter_mut().zip(words) {
-                *found |= part.windows(word.len()).any(|at| at == word.as_bytes());
-            }
-            part.drain(..part.len().saturating_sub(OVERLAP_BYTES));
-        }
-        Ok(Some(found))
     }
 }
