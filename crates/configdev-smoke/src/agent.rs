@@ -86,8 +86,8 @@ fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), Str
     Ok(())
 }
 
-/// Listens, for as long as the listener lives. No host is there to connect: this machine may have no
-/// vhost, so what carries the connections is looked for among the kernel's drivers.
+/// Listens, for as long as the listener lives. No host is there to connect: this machine may have
+/// no vhost, so what carries the connections is looked for among the kernel's drivers.
 fn listen() -> (Option<VsockListener>, Driver) {
     let listener = match VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT) {
         Ok(listener) => listener,

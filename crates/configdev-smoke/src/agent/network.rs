@@ -71,8 +71,8 @@ fn index(name: &str) -> io::Result<[u8; 4]> {
     Ok(index.to_ne_bytes())
 }
 
-/// Both interfaces up, the card's address, and a route to everywhere: the types of the messages, and
-/// the structures of the kernel's with their attributes.
+/// Both interfaces up, the card's address, and a route to everywhere: the types of the messages,
+/// and the structures of the kernel's with their attributes.
 fn requests(loopback: [u8; 4], card: [u8; 4]) -> [(u16, Vec<u8>); 4] {
     let up = 1_u32.to_ne_bytes();
     let (local, address, gateway, through) =

@@ -12,7 +12,7 @@ const REFUSED: &str = "/run/insecure-cfg/initdata.refused";
 /// What is in the policy that the processor writes where it refuses.
 const DENIES: &str = "nothing may run in this guest";
 
-/// The first line with this word that it wrote to the kernel's log: what comes later is a refresh's.
+/// The first line with this word that it wrote to the kernel's log: later ones are a refresh's.
 fn said(case: &Case<'_>, word: &str) -> String {
     let line = case.run.seen.log.iter().find(|line| line.contains(word));
     shown(line.map_or("", |line| line.trim_start_matches("initdata-processor: ")), 400)

@@ -186,7 +186,7 @@ impl Check<'_> {
     }
 }
 
-/// Whether a line of a script has an `exec` of a program: with redirections alone it starts nothing.
+/// Whether a line of a script has an `exec` of a program: with redirections alone it starts none.
 fn becomes_program(line: &str) -> bool {
     line.split("exec ").skip(1).any(|rest| {
         let command = rest.split([';', '#']).next().unwrap_or_default();

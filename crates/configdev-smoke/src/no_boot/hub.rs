@@ -132,7 +132,8 @@ impl Check<'_> {
         None
     }
 
-    /// The word of the file; `None` where something is wrong with it, `Some(None)` where it has none.
+    /// The word of the file; `None` where something is wrong with it, `Some(None)` where it has
+    /// none.
     fn in_configuration(&self, path: &str) -> Option<Option<String>> {
         let text = self.text(path);
         let value = text.as_deref().and_then(configured);
