@@ -136,7 +136,7 @@ fn privileged_an_initrd_of_dracut_with_the_units() -> Result<()> {
     fs::write(path("both"), both)?;
     let (code, text) = smoke(&path("both"))?;
     assert_eq!(code, Some(2), "{text}");
-    assert_tells(&text, &["FAILED   processor", "it did not run before the agent"]);
-    assert_tells(&text, &["FAILED   vsock", "Address family not supported"]);
+    assert_tells(&text, &["error: processor: ", "it did not run before the agent"]);
+    assert_tells(&text, &["error: vsock: ", "Address family not supported"]);
     Ok(())
 }

@@ -50,8 +50,8 @@ fn smoke_image(image: &Image, more: &[&str]) -> Result<(i32, String)> {
 
 /// The rows that failed.
 fn failed(text: &str) -> Vec<&str> {
-    let rows = text.lines().filter_map(|line| line.strip_prefix("FAILED   "));
-    rows.filter_map(|row| row.split_whitespace().next()).collect()
+    let rows = text.lines().filter_map(|line| line.strip_prefix("error: "));
+    rows.filter_map(|row| row.split(':').next()).collect()
 }
 
 /// The other states are in the jobs of the page (`smoke/jobs.rs`).
@@ -73,21 +73,21 @@ type Row<'a> = (Image, &'a [&'a str], &'a [&'a str], &'a str, i32);
 fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
     let good = Image::good()?;
     let late = "(sleep 3; initdata-processor --log kmsg) &\ncode=0";
-    let processor = "initdata-processor --log kmsg --strict-exit=initdata\ncode=$?";
+    let processor = "initdata-processor --log kmsg\ncode=$?";
     let no_hub = good.replaced("keep imagepuller hub", ":")?;
     let rows: Vec<Row<'_>> = vec![
         (
             good.without_module("virtio_blk"),
             &PARAMETER,
             &["disks", "policy"],
-            "no disk with the magic initdata or imgpullr",
+            "no disk with the magic (initdata)",
             2,
         ),
         (
             good.replaced(processor, late)?,
             &PARAMETER,
-            &["processor", "policy", "agent"],
-            "not done when the agent started",
+            &["processor", "policy"],
+            "it did not run before the agent",
             3,
         ),
         (
@@ -97,18 +97,18 @@ fn each_thing_that_can_be_wrong_is_named() -> Result<()> {
             "default-policy.rego",
             3,
         ),
-        (good.clone(), &[], &["sockets", "pull", "image-hub"], "guest_components_procs", 4),
+        (good.clone(), &[], &["sockets"], "guest_components_procs", 4),
         (
             good.with_program("usr/local/bin/confidential-data-hub"),
             &[],
-            &["sockets", "pull"],
-            "removes the puller's socket and starts the image's own hub",
+            &["sockets"],
+            "removes the puller's socket and starts a hub of the image's own",
             4,
         ),
         (
             no_hub.replaced("in $puller $hub;", "in $puller;")?,
             &PARAMETER,
-            &["sockets", "pull"],
+            &["sockets"],
             "no connection to /run/confidential-containers/cdh.sock",
             4,
         ),
@@ -221,7 +221,7 @@ fn the_parameter_for_unverified_initdata_is_added_only_with_initdata_and_said() 
         let (_, text) = smoke(&["--initrd", &initrd.to_string_lossy()], &more)?;
         let line = fs::read_to_string(path("line"))?;
         assert_eq!(line.matches(word).count(), times, "{more:?}: {line}");
-        let row = format!("warning  parameter     {word} was added");
+        let row = format!("warning: parameter: {word} was added");
         assert_eq!(text.contains(&row), said, "{more:?}: {text}");
     }
     Ok(())
@@ -235,8 +235,7 @@ fn what_cannot_begin_has_its_own_codes() -> Result<()> {
     for (initrd, more, code, words) in [
         (&nowhere[..], &[][..], 66, "failed to read /nowhere"),
         (&["--initrd", &here], &["--qemu", "/nowhere"], 69, "install QEMU"),
-        (&["--initrd", &here], &["--programs", "/nowhere"], 69, "--programs"),
-        (&["--initrd", &here, "--root", "/"], &[], 64, "cannot be used"),
+        (&["--initrd", &here], &["--kernel-config", "/nowhere"], 64, "cannot be used"),
         (&nowhere, &["--expect", "refused", "--initdata", "none"], 64, "go together"),
     ] {
         let (ended, text) = smoke(initrd, more)?;

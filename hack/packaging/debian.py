@@ -36,7 +36,7 @@ DESCRIPTIONS = {
 
 # qemu-system-x86 boots the guest, setpriv of util-linux ends it with the program, xz unpacks an
 # initrd.
-DEPENDS = {"kata-configdev-smoke": "qemu-system-x86, util-linux, xz-utils"}
+DEPENDS = {"kata-configdev-smoke": "qemu-system-x86, util-linux"}
 
 # Only where the unit is here: the other package's are part of an image, which nobody upgrades while
 # it runs. A unit that somebody enabled is disabled before its file goes; nothing else is touched.

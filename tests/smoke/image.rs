@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Result, ensure};
 use vm_harness::fixture::Fixture;
@@ -15,15 +14,6 @@ export PATH=/bin
 /bin/busybox --install -s /bin
 while read -r module; do insmod "/modules/$module"; done </modules/order
 "#;
-
-/// In the place of the agent: the words by which a stock one is known.
-const AGENT: &str = "KATA_AGENT_POLICY_FILE\0/run/confidential-containers/cdh.sock\0";
-
-/// The kernel's configuration, as far as anybody asks.
-pub const CONFIG: &str = "CONFIG_DEVTMPFS=y\nCONFIG_TMPFS=y\nCONFIG_TMPFS_XATTR=y\nCONFIG_UNIX=y\n\
-    CONFIG_SECCOMP_FILTER=y\nCONFIG_VIRTIO_PCI=y\nCONFIG_VIRTIO_BLK=y\nCONFIG_SCSI_VIRTIO=y\n\
-    CONFIG_BLK_DEV_SD=y\nCONFIG_OVERLAY_FS=y\nCONFIG_SECURITY_LANDLOCK=y\nCONFIG_SEV_GUEST=y\n\
-    CONFIG_LSM=\"landlock,yama\"\nCONFIG_VIRTIO_VSOCKETS=y\n";
 
 /// An image in the making.
 #[derive(Clone, Debug)]
@@ -84,30 +74,14 @@ impl Image {
             let name = format!("usr/bin/{}", program.name());
             archive.executable(&name, &program.path()?)?;
         }
-        let agent = scratch.write("agent", AGENT)?;
-        archive.executable("usr/bin/kata-agent", &agent)?;
         let nothing = scratch.write("nothing", "#!/bin/sh\n")?;
         for program in &self.programs {
             archive.executable(program, &nothing)?;
         }
-        archive.file("boot/config-6", CONFIG.as_bytes())?;
         if self.has_policy {
             let policy = b"# policy of the image\npackage agent_policy\n";
             archive.file("etc/kata-opa/default-policy.rego", policy)?;
         }
         scratch.write("image.cpio", archive.finish()?)
-    }
-
-    /// The same as a directory.
-    pub fn unpack(&self, scratch: &Scratch, root: &Path) -> Result<()> {
-        let initrd = self.write(scratch)?;
-        fs::create_dir(root)?;
-        let status = Command::new("cpio")
-            .args(["-idmu", "--quiet", "--no-absolute-filenames"])
-            .stdin(fs::File::open(initrd)?)
-            .current_dir(root)
-            .status()?;
-        ensure!(status.success(), "cpio: {status}");
-        Ok(())
     }
 }

@@ -83,7 +83,6 @@ impl Machine {
         }
         let image = Image::good()?.with_policy();
         fs::rename(image.write(&scratch)?, path("work/guest.img"))?;
-        image.unpack(&scratch, &path("work/rootfs"))?;
         fs::copy(&Fixture::find()?.kernel, path("work/vmlinuz"))?;
         fs::write(path("published").join(PACKAGE), "a package")?;
         let real = program("configdev-smoke")?;
@@ -190,8 +189,8 @@ fn the_job_for_gitlab_takes_the_rust_runtimes_command_line() -> Result<()> {
 }
 
 #[test]
-fn the_task_for_tekton_packs_a_directory_and_leaves_a_report() -> Result<()> {
-    let task = job("Tekton, with")?;
+fn the_task_for_tekton_leaves_a_report() -> Result<()> {
+    let task = job("Tekton:")?;
     let machine = Machine::new()?;
     for step in task["spec"]["steps"].as_array().context("no steps")? {
         let name = |pair: &Value| pair["name"].as_str().unwrap_or_default().to_owned();

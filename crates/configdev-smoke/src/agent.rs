@@ -13,30 +13,29 @@ mod files;
 mod network;
 mod pull;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::env;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
 use serde_json::json;
 use vsock::{VMADDR_CID_ANY, VsockListener};
 
-use crate::seen::{Agent, Driver, FOLDER, Job, MARK};
+use crate::seen::{FOLDER, Job, MARK, Seen};
 
-/// How long something that comes late is waited for, only to say how late.
+/// How long a driver is waited for that comes late.
 const LATE: Duration = Duration::from_secs(15);
-
-/// How often that is looked at.
-const POLL: Duration = Duration::from_millis(100);
 
 /// The agent's port, on which it listens before anything else that a host could ask for.
 const PORT: u32 = 1024;
 
 /// What carries the connections.
 pub(crate) const TRANSPORT: &str = "vmw_vsock_virtio_transport";
+
+/// Where an agent that is told nothing looks for its policy.
+const DEFAULT_POLICY: &str = "/etc/kata-opa/default-policy.rego";
 
 /// Runs in the guest until the host ends the machine.
 pub fn run() -> ExitCode {
@@ -45,95 +44,82 @@ pub fn run() -> ExitCode {
         eprintln!("configdev-smoke-agent: only for guests that configdev-smoke boots");
         return ExitCode::from(64);
     };
-    let hides_results = files::mount_all();
+    let mut seen = Seen { run: Some(files::mount_all()), ..Seen::default() };
     // What the kernel says would come in the middle of a line; the host has what it said before.
     let _ = fs::write("/proc/sys/kernel/printk", "1 4 1 7");
-    let mut console = Console(OpenOptions::new().write(true).open("/dev/console").ok());
-    if let Err(why) = work(&job, hides_results, &mut console) {
-        console.say("ends", &why);
-    }
-    console.say("done", &true);
+    let listener = listen();
+    seen.vsock =
+        Some(listener.as_ref().map(|_| "the agent listens".to_owned()).map_err(Clone::clone));
+    look(&job, &mut seen);
+    seen.done = true;
+    say(&seen);
     // The host ends the machine; a first program that ends is a panic of the kernel.
     loop {
         sleep(Duration::from_secs(60));
     }
 }
 
-/// Everything in its order; an error is where the agent would end.
-fn work(job: &Job, hides_results: bool, console: &mut Console) -> Result<(), String> {
+/// Everything in its order, up to where nothing that follows can be told.
+fn look(job: &Job, seen: &mut Seen) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (_listener, vsock) = listen();
-    let kernel = files::line("/proc/sys/kernel/osrelease");
-    let agent = Agent { pid: std::process::id(), kernel, clock_secs: now.as_secs() };
-    console.say("agent", &agent);
-    console.say("vsock", &vsock);
-    console.say("run", &files::mounted_at("/run"));
-    console.say("hides_results", &hides_results);
-    console.say("disks", &files::disks());
-    let policy = files::policy(console);
-    console.say("files", &files::left());
-    console.say("log", &files::kernel_log());
-    policy?;
-    let connection = pull::connect(&job.socket, console);
-    let network = network::up(job.name_server.as_deref());
-    console.say("network", &network);
-    if let Some(image) = &job.image {
-        // Without a network the puller would try for as long as it is let.
-        let secs = if network.error.is_none() { job.pull_secs } else { LATE.as_secs() };
-        console.say("pull", &pull::pull(image, connection, Duration::from_secs(secs)));
+    seen.clock_secs = Some(now.as_secs());
+    if matches!(seen.run, Some(Err(_))) {
+        return;
     }
-    console.say("memory", &files::memory());
-    Ok(())
+    seen.disks = Some(files::disks());
+    seen.files = Some(files::left());
+    seen.reason = files::start_of("/run/insecure-cfg/imagepuller.error").unwrap_or_default();
+    let path = env::var("KATA_AGENT_POLICY_FILE").unwrap_or_else(|_| DEFAULT_POLICY.to_owned());
+    let policy = files::start_of(&path);
+    let has_policy = policy.is_some();
+    seen.policy = Some((path, policy));
+    say(seen);
+    if !has_policy {
+        return;
+    }
+    let connection = pull::connect(&job.socket);
+    let is_there = |_| format!("connected to {}", job.socket);
+    seen.socket = Some(connection.as_ref().map(is_there).map_err(Clone::clone));
+    let network = network::up();
+    seen.network = Some(network.map_err(|error| error.to_string()));
+    say(seen);
+    // Without a network the puller would try for as long as it is let.
+    if let (Some(image), Ok(connection), Some(Ok(_))) = (&job.image, connection, &seen.network) {
+        let limit = Duration::from_secs(job.pull_secs);
+        seen.pull = Some(pull::pull(image, connection, limit));
+        seen.mounted = pull::mounted();
+    }
 }
 
 /// Listens, for as long as the listener lives. No host is there to connect: this machine may have
 /// no vhost, so what carries the connections is looked for among the kernel's drivers.
-fn listen() -> (Option<VsockListener>, Driver) {
-    let listener = match VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT) {
-        Ok(listener) => listener,
-        Err(error) => {
-            let error = Some(format!("it cannot listen on port {PORT}: {error}"));
-            return (None, Driver { error, ..Driver::default() });
-        }
-    };
+fn listen() -> Result<VsockListener, String> {
+    let listener = VsockListener::bind_with_cid_port(VMADDR_CID_ANY, PORT)
+        .map_err(|error| format!("it cannot listen on port {PORT}: {error}"))?;
     let has_transport = || Path::new("/sys/bus/virtio/drivers").join(TRANSPORT).exists();
-    let loaded = !has_transport() && modprobe(TRANSPORT) && late(has_transport).is_some();
-    let error = (!has_transport()).then(|| "no virtio transport: no host reaches it".to_owned());
-    (Some(listener), Driver { interface: None, loaded, error })
+    match has_driver(TRANSPORT, has_transport) {
+        true => Ok(listener),
+        false => Err("no virtio transport: no host reaches it".to_owned()),
+    }
 }
 
-/// Waits until `look` finds something; seconds since the beginning.
-fn late(look: impl Fn() -> bool) -> Option<f64> {
+/// Whether there is what a driver makes, once it is loaded.
+fn has_driver(driver: &str, is_there: impl Fn() -> bool) -> bool {
     let start = Instant::now();
-    while start.elapsed() < LATE {
-        if look() {
-            return Some(start.elapsed().as_secs_f64());
-        }
-        sleep(POLL);
-    }
-    None
-}
-
-/// Loads a driver that nothing in the image has loaded.
-fn modprobe(driver: &str) -> bool {
-    let mut command = Command::new("modprobe");
-    command.arg(driver).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
-/// Where the host reads.
-struct Console(Option<File>);
-
-impl Console {
-    /// Says one part of [`Seen`](crate::seen::Seen).
-    fn say(&mut self, part: &str, value: &impl Serialize) {
-        let uptime = files::line("/proc/uptime");
-        let uptime = uptime.split(' ').next().unwrap_or("0");
-        // Whatever stands on the line before stays there.
-        let line = format!("\n@@ {uptime} {MARK} {}\n", json!({ part: value }));
-        if let Some(console) = &mut self.0 {
-            let _ = console.write_all(line.as_bytes());
+    if !is_there() {
+        let mut command = Command::new("modprobe");
+        command.arg(driver).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let is_loaded = command.status().is_ok_and(|status| status.success());
+        while is_loaded && !is_there() && start.elapsed() < LATE {
+            sleep(Duration::from_millis(100));
         }
     }
+    is_there()
+}
+
+/// Says where the host reads what was seen so far.
+fn say(seen: &Seen) {
+    // Whatever stands on the line before stays there.
+    let _ = fs::write("/dev/console", format!("\n@@ 0 {MARK} {}\n", json!(seen)));
 }

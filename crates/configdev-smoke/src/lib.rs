@@ -11,7 +11,7 @@
 //! Entry: [`command::main`].
 //!
 //! - [`options`]: the command line. [`verdict`]: what was found, as text, JUnit and an exit code.
-//! - [`no_boot`]: the image's files alone. [`unpack`]: an initrd as a directory, for that.
+//! - [`no_boot`]: the image's files alone.
 //! - [`image`]: the initrd with the second archive.
 //! - [`surroundings`]: registry, documents, and the disks made of them; the way to the registry.
 //! - [`machine`]: QEMU, and the limits on what it takes.
@@ -27,5 +27,4 @@ pub mod no_boot;
 pub mod options;
 pub mod seen;
 pub mod surroundings;
-pub mod unpack;
 pub mod verdict;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use command_fds::{CommandFdExt as _, FdMapping};
 use vm_harness::process::{POLL, bound_command};
 use vm_harness::vector::Vector;
@@ -52,12 +52,8 @@ pub struct Run {
     pub seen: Seen,
     /// Everything on the console.
     pub console: String,
-    /// From the start of the wrapper to the end.
-    pub elapsed: Duration,
     /// The seconds since 1970 when the wrapper was started, and at the end.
     pub clock_secs: (u64, u64),
-    /// From the start of the wrapper to the first word on the console.
-    pub first_word: Option<Duration>,
 }
 
 impl Run {
@@ -103,8 +99,7 @@ pub fn run(
     let vector = options.runtime.vector();
     let sandbox = kata::Sandbox {
         id: ID.to_owned(),
-        // The wrapper runs in the bundle, as Kata's does.
-        kernel: parts.kernel.canonicalize()?,
+        kernel: parts.kernel.clone(),
         cpu: options.cpu.clone(),
         memory_mib: options.memory,
         initrd: parts.initrd.clone(),
@@ -120,15 +115,6 @@ pub fn run(
         .env("KATA_CONFIGDEV_CONFIG", settings(options, around, scratch)?)
         .args(kata::arguments(&vector, &sandbox)?)
         .current_dir(&bundle);
-    for (number, disk) in options.disk.iter().enumerate() {
-        let disk =
-            disk.canonicalize().with_context(|| format!("failed to read {}", disk.display()))?;
-        let file = doubled(&disk.to_string_lossy());
-        let drive = format!("id=volume{number},file={file},format=raw,if=none,readonly=on");
-        // As Kata attaches a volume by default.
-        let device = format!("scsi-hd,drive=volume{number},bus=scsi0.0");
-        command.args(["-drive", &drive, "-device", &device]);
-    }
     let monitor = UnixListener::bind(run.join("qmp.sock"))?;
     let initdata = around.initdata.as_ref().map(File::open).transpose()?;
     let mut descriptors = Vec::new();
@@ -142,9 +128,8 @@ pub fn run(
         }
     }
     command.fd_mappings(descriptors)?;
-    let started = Instant::now();
     let qemu = Background::spawn("qemu", command, scratch)?;
-    watch(qemu, &run.join("console.log"), started, options.timeout)
+    watch(qemu, &run.join("console.log"), options.timeout)
 }
 
 /// The number of a descriptor that the recorded command line has been handed over.
@@ -154,20 +139,18 @@ fn descriptor(vector: &Vector, option: &str, before: &str) -> Option<i32> {
 }
 
 /// Waits for the stand-in's last word, the machine's end, or a limit.
-fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Result<Run> {
-    let (clock, limit) = (now(), Duration::from_secs(timeout));
-    let (mut console, mut seen, mut first_word) = (String::new(), Seen::default(), None);
-    let mut length = 0;
+fn watch(mut qemu: Background, log: &Path, timeout: u64) -> Result<Run> {
+    let (clock, started, limit) = (now(), Instant::now(), Duration::from_secs(timeout));
+    let (mut console, mut seen, mut length) = (String::new(), Seen::default(), 0);
     let ended = loop {
         // In this order: what was written before the end is read after it.
         let status = qemu.ended()?;
         let before = length;
         length = fs::metadata(log).map_or(0, |stat| stat.len());
         if length > before {
-            let report = Report::parse(read(log), started.elapsed());
+            let report = Report::parse(read(log), Duration::ZERO);
             seen = seen::read(&report);
             console = report.console;
-            first_word = first_word.or(Some(started.elapsed()));
         }
         match status {
             _ if length > MAX_CONSOLE_BYTES => break Ended::Console,
@@ -182,8 +165,7 @@ fn watch(mut qemu: Background, log: &Path, started: Instant, timeout: u64) -> Re
             None => sleep(POLL),
         }
     };
-    let (elapsed, clock_secs) = (started.elapsed(), (clock, now()));
-    Ok(Run { ended, seen, console, elapsed, clock_secs, first_word })
+    Ok(Run { ended, seen, console, clock_secs: (clock, now()) })
 }
 
 fn now() -> u64 {

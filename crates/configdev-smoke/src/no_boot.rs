@@ -56,7 +56,6 @@ const WORDS: [&str; 4] = [
 #[derive(Debug)]
 struct Check<'a> {
     options: &'a Options,
-    parameters: Option<&'a str>,
     tree: Tree,
     settings: Settings,
     agent: Agent,
@@ -73,10 +72,9 @@ struct Check<'a> {
 /// # Errors
 ///
 /// The root, or the kernel's configuration that the options name, cannot be read.
-pub fn check(root: &Path, options: &Options, parameters: Option<&str>) -> io::Result<Vec<Finding>> {
+pub fn check(root: &Path, options: &Options) -> io::Result<Vec<Finding>> {
     let mut check = Check {
         options,
-        parameters,
         tree: Tree::open(root).map_err(|error| at(root, &error))?,
         settings: Settings::default(),
         agent: Agent::default(),
@@ -89,7 +87,7 @@ pub fn check(root: &Path, options: &Options, parameters: Option<&str>) -> io::Re
         match Settings::parse(text.as_bytes()) {
             Ok(parsed) => check.settings = parsed,
             Err(error) => {
-                check.error("image-config", settings, format!("initdata is refused: {error}"));
+                check.error(settings, format!("initdata is refused: {error}"));
             }
         }
     }
@@ -105,36 +103,30 @@ pub fn check(root: &Path, options: &Options, parameters: Option<&str>) -> io::Re
 }
 
 impl Check<'_> {
-    fn error(&self, id: &'static str, place: impl Into<String>, text: impl Into<String>) {
-        self.find(Severity::Error, id, place, text);
+    fn error(&self, place: impl Into<String>, text: impl Into<String>) {
+        self.find(Severity::Error, place, text);
     }
 
-    fn warn(&self, id: &'static str, place: impl Into<String>, text: impl Into<String>) {
-        self.find(Severity::Warning, id, place, text);
+    fn warn(&self, place: impl Into<String>, text: impl Into<String>) {
+        self.find(Severity::Warning, place, text);
     }
 
-    fn find(
-        &self,
-        severity: Severity,
-        id: &'static str,
-        place: impl Into<String>,
-        text: impl Into<String>,
-    ) {
+    fn find(&self, severity: Severity, place: impl Into<String>, text: impl Into<String>) {
         let (place, text, remedy) = (place.into(), text.into(), String::new());
-        self.findings.borrow_mut().push(Finding { severity, id, place, text, remedy });
+        self.findings.borrow_mut().push(Finding { severity, id: "image", place, text, remedy });
     }
 
     /// The text of a file, if there is one; one that cannot be read is a finding.
     fn text(&self, path: &str) -> Option<String> {
         let text = self.tree.bytes(path, MAX_TEXT_BYTES).unwrap_or_else(|error| {
-            self.error("image-files", path, format!("cannot be read: {error}"));
+            self.error(path, format!("cannot be read: {error}"));
             None
         });
         text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn parameter(&self, key: &str) -> Option<&str> {
-        parameter(self.parameters.unwrap_or_default(), key)
+        parameter(self.options.append.as_deref().unwrap_or_default(), key)
     }
 
     fn agent(&self) -> Option<Agent> {
@@ -151,7 +143,7 @@ impl Check<'_> {
             }
             Err(error) => format!("cannot be read: {error}"),
         };
-        self.error("image-agent", path, why);
+        self.error(path, why);
         None
     }
 
@@ -159,14 +151,12 @@ impl Check<'_> {
         let default = self.settings.default_policy.display().to_string();
         if !self.agent.knows_policies {
             self.warn(
-                "image-agent",
                 self.options.agent.display().to_string(),
                 "it knows no policies, so a pod may do what it wants; \
                 build it with AGENT_POLICY=yes",
             );
         } else if self.text(&default).is_none() {
             self.warn(
-                "image-agent",
                 default,
                 "there is no such policy, so pods whose initdata brings none are denied everything",
             );
@@ -192,7 +182,7 @@ impl Check<'_> {
             ),
             AcceptedDisk::Copy => return,
         };
-        self.find(severity, "image-config", "accepted-disk", text);
+        self.find(severity, "accepted-disk", text);
     }
 }
 

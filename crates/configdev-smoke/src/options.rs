@@ -10,7 +10,7 @@ use crate::verdict::EXIT_CODES;
 /// Where stock agents of Kata's ask for images.
 pub const CDH_SOCKET: &str = "/run/confidential-containers/cdh.sock";
 
-const USAGE: &str = "configdev-smoke --kernel <FILE> <--initrd <FILE>|--root <DIR>> [OPTIONS]
+const USAGE: &str = "configdev-smoke --kernel <FILE> --initrd <FILE> [OPTIONS]
        configdev-smoke --no-boot <ROOT> [--agent <PATH>] [--append <TEXT>] \
                      [--kernel-config <FILE>] [--junit <FILE>]";
 
@@ -19,19 +19,17 @@ Examples:
   configdev-smoke --kernel vmlinuz --initrd guest.img \\
       --append 'agent.guest_components_procs=none'
   configdev-smoke --kernel vmlinuz --initrd guest.img --expect refused --junit smoke.xml
-  configdev-smoke --kernel vmlinuz --root rootfs --document imagepuller.toml \\
+  configdev-smoke --kernel vmlinuz --initrd guest.img --document imagepuller.toml \\
       --pull registry.example.com/team/app@sha256:...
   configdev-smoke --no-boot rootfs --kernel-config linux/.config \\
       --append 'agent.guest_components_procs=none'";
 
 /// What has no meaning without a boot.
-const OF_A_BOOT: [&str; 16] = [
+const OF_A_BOOT: [&str; 13] = [
     "kernel",
     "initrd",
-    "root",
     "initdata",
     "document",
-    "disk",
     "pull",
     "expect",
     "runtime",
@@ -41,7 +39,6 @@ const OF_A_BOOT: [&str; 16] = [
     "timeout",
     "keep_console",
     "qemu",
-    "programs",
 ];
 
 /// Boot a guest image without KVM or a TEE, and say whether it works.
@@ -57,8 +54,8 @@ const OF_A_BOOT: [&str; 16] = [
 /// parameter configdev.allow_unverified_initdata=1, which is added where there is initdata, except
 /// with --expect refused.
 ///
-/// Prints one line for each part, and one for each thing in the image's files that does not fit.
-/// Needs QEMU (qemu-system-x86_64) and setpriv, no root.
+/// Prints one line for each part. Needs QEMU (qemu-system-x86_64) and setpriv, no root.
+/// What is wrong with the image's files --no-boot says, of the root that they are made from.
 ///
 /// With --no-boot it looks at files alone, without QEMU: whether the agent knows policies and looks
 /// for initdata itself, whether units, drop-ins (or the script that is the first program) and
@@ -79,12 +76,8 @@ pub struct Options {
     pub kernel: Option<PathBuf>,
 
     /// The guest's initrd: newc archives, plain or compressed
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["root", "no_boot"])]
+    #[arg(long, value_name = "FILE", required_unless_present = "no_boot")]
     pub initrd: Option<PathBuf>,
-
-    /// A root directory, packed into an initrd
-    #[arg(long, value_name = "DIR", conflicts_with = "initrd")]
-    pub root: Option<PathBuf>,
 
     /// The agent in the image, whose place the stand-in takes
     #[arg(long, value_name = "PATH", default_value = "/usr/bin/kata-agent")]
@@ -101,10 +94,6 @@ pub struct Options {
     /// The node's document; without this option one for the registry in this program
     #[arg(long, value_name = "FILE")]
     pub document: Option<PathBuf>,
-
-    /// A further disk, attached read-only as a volume of a pod; may come several times
-    #[arg(long, value_name = "FILE")]
-    pub disk: Vec<PathBuf>,
 
     /// The image to pull, from where this machine can reach it
     #[arg(long, value_name = "REF")]
@@ -146,18 +135,13 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub keep_console: Option<PathBuf>,
 
-    /// The kernel's configuration, where it is not boot/config-* of the image
-    #[arg(long, value_name = "FILE")]
+    /// The kernel's configuration, where it is not boot/config-* of the image; with --no-boot
+    #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
     pub kernel_config: Option<PathBuf>,
 
     /// The hypervisor
     #[arg(long, value_name = "FILE", default_value = "/usr/bin/qemu-system-x86_64")]
     pub qemu: PathBuf,
-
-    /// Where kata-configdev-qemu and configdev-smoke-agent are; without this option beside this
-    /// program, then in /usr/libexec/kata-configdev and in PATH
-    #[arg(long, value_name = "DIR")]
-    pub programs: Option<PathBuf>,
 }
 
 /// What the guest is to end up as.
@@ -247,7 +231,7 @@ mod tests {
         let parse = |more: &[&str]| Options::try_parse_from(base.iter().chain(more));
         let options = parse(&[]).unwrap();
         assert_eq!((options.expect, options.problem()), (Expect::Ready, None));
-        assert!(parse(&["--root", "r"]).is_err());
+        assert!(parse(&["--kernel-config", "c"]).is_err());
         assert!(parse(&["--memory", "1"]).is_err());
         assert!(Options::try_parse_from(["x"]).is_err());
         assert!(Options::try_parse_from(["x", "--no-boot", "r", "--kernel", "k"]).is_err());

@@ -10,17 +10,12 @@ use super::unit::Unit;
 use super::{ATTESTATION_AGENT, Check};
 use crate::options::CDH_SOCKET as SOCKET;
 
-const ID: &str = "image-hub";
 const PARAMETER: &str = "agent.guest_components_procs";
 /// The same with what stands before its value.
 pub const KEY: &str = "agent.guest_components_procs=";
 
 /// The verified initdata's entry.
 const MEASURED: &str = "/run/measured-cfg/agent.toml";
-
-/// What the parameter can be: each starts those before it too.
-const PROCESSES: [&str; 4] =
-    ["none", "attestation-agent", "confidential-data-hub", "api-server-rest"];
 
 impl Check<'_> {
     pub fn hub(&self) {
@@ -33,26 +28,25 @@ impl Check<'_> {
         if script.contains("imagepuller hub") || script.contains(SOCKET) {
             owners.push("the first program");
         }
-        let level = self.processes();
         match owners.as_slice() {
             [_] => {}
             [] => self.error(
-                ID,
                 SOCKET,
                 "nobody listens there, and the agent asks for images on it; see docs/guest.md",
             ),
             several => {
-                self.error(ID, SOCKET, format!("several listen there: {}", several.join(", ")));
+                self.error(SOCKET, format!("several listen there: {}", several.join(", ")));
             }
         }
-        match level {
-            None | Some(0) => {}
-            Some(1) => self.attestation_agent(),
-            Some(_) => self.error(
-                ID,
+        match self.processes().as_deref() {
+            None | Some("none") => {}
+            Some("attestation-agent") => self.attestation_agent(),
+            Some(value) => self.error(
                 PARAMETER,
-                "the agent takes the socket away and starts a data hub of its own, or finds none \
-                and ends at the first pull; say none or attestation-agent",
+                format!(
+                    "with {value} the agent takes the socket away and starts a data hub of its \
+                     own, or finds none and ends at the first pull; say none or attestation-agent"
+                ),
             ),
         }
     }
@@ -64,16 +58,15 @@ impl Check<'_> {
                 "/{ATTESTATION_AGENT} is not there, so the agent starts nothing and ends at the \
                 first pull; say none"
             );
-            self.error(ID, PARAMETER, text);
+            self.error(PARAMETER, text);
         }
         let unit = "attestation-agent.service";
         if self.units.contains_key(unit) {
-            self.error(ID, PARAMETER, format!("the agent starts one beside {unit}; say none"));
+            self.error(PARAMETER, format!("the agent starts one beside {unit}; say none"));
         }
         let disk = self.settings.accepted_disk;
         if !self.agent.looks_for_initdata || disk == AcceptedDisk::Remove {
             self.warn(
-                ID,
                 PARAMETER,
                 "the agent starts the attestation agent without initdata, so tokens bind none; \
                 say accepted-disk = \"copy\", or none with a unit (docs/guest.md)",
@@ -81,30 +74,24 @@ impl Check<'_> {
         }
     }
 
-    /// What the agent starts, as a place in [`PROCESSES`]; `None` where that is not known.
-    fn processes(&self) -> Option<usize> {
+    /// What the agent starts; `None` where that is not known.
+    fn processes(&self) -> Option<String> {
         let value = match self.configuration() {
             Some(path) => self.in_configuration(&path)?,
-            None if self.parameters.is_none() => {
-                self.warn(ID, PARAMETER, "not checked; give the guest's parameters with --append");
+            None if self.options.append.is_none() => {
+                self.warn(PARAMETER, "not checked; give the guest's parameters with --append");
                 return None;
             }
             None => self.parameter(KEY).map(str::to_owned),
         };
-        // The agent's own default is the last.
-        let value = value.unwrap_or_else(|| PROCESSES[3].to_owned());
-        let level = PROCESSES.iter().position(|known| *known == value);
-        if level.is_none() {
-            let known = PROCESSES.join(", ");
-            self.error(ID, PARAMETER, format!("unknown value {value}; it is one of {known}"));
-        }
-        level
+        // The agent's own default.
+        Some(value.unwrap_or_else(|| "api-server-rest".to_owned()))
     }
 
     /// The file that takes the place of the kernel's parameters, where the image has one.
     fn configuration(&self) -> Option<String> {
         let (place, command) = match (&self.script, self.units.get(AGENT)) {
-            (Some(text), _) => ("init", code(text).filter(|line| line.contains("exec ")).last()),
+            (Some(text), _) => ("init", code(text).rfind(|line| line.contains("exec "))),
             (None, Some(unit)) => (AGENT, unit.values("ExecStart").last()),
             (None, None) => return None,
         };
@@ -112,7 +99,7 @@ impl Check<'_> {
         let is_joined = |word: &&&str| word.starts_with("--config=") || word.starts_with("-c=");
         if let Some(word) = words.iter().find(is_joined) {
             let text = format!("the agent ignores {word}; write it as two words");
-            self.error("image-config", place, text);
+            self.error(place, text);
         }
         let mut pairs = words.windows(2);
         let named = pairs.find_map(|pair| matches!(pair[0], "--config" | "-c").then_some(pair[1]));
@@ -127,7 +114,7 @@ impl Check<'_> {
                 "without {MEASURED} the agent ends, and few pods have it; see \
                 deploy/guest/optional/agent-config.conf"
             );
-            self.error("image-config", place, text);
+            self.error(place, text);
         }
         None
     }
@@ -142,7 +129,7 @@ impl Check<'_> {
                 None => "there is no such configuration, so the agent ends",
                 Some(_) => "is not TOML, so the agent ends",
             };
-            self.error("image-config", path, why);
+            self.error(path, why);
         }
         value
     }
@@ -160,18 +147,10 @@ pub fn configured(text: &str) -> Option<Option<String>> {
 /// Whether a unit has the hub's socket.
 fn listens(unit: &Unit) -> bool {
     let by_command = unit.values("ExecStart").any(|command| {
-        let words: Vec<&str> = command.split_whitespace().collect();
-        let has = |word: &str| words.contains(&word);
-        let listen = format!("unix:{SOCKET}");
-        let named = words.windows(2).any(|pair| pair[0] == "--listen" && pair[1] == listen);
-        named
-            || match words.first().and_then(|word| word.rsplit('/').next()) {
-                Some("imagepuller") => words.get(1) == Some(&"hub") && !has("--listen"),
-                Some("confidential-data-hub") => {
-                    !words.iter().any(|word| word.ends_with("/upstream-cdh.toml"))
-                }
-                _ => false,
-            }
+        let has = |words: &str| command.contains(words);
+        has(&format!("--listen unix:{SOCKET}"))
+            || has("imagepuller hub") && !has("--listen ")
+            || has("/confidential-data-hub") && !has("/upstream-cdh.toml")
     });
     by_command || unit.says("ListenStream", SOCKET)
 }

@@ -11,56 +11,57 @@ use super::{Check, outside};
 use crate::agent::TRANSPORT;
 use crate::machine::UNVERIFIED;
 
-const ID: &str = "image-kernel";
+/// What is needed, in any of several ways, and what does not work without: options, each with the
+/// module that it can be instead.
+type Row = (Severity, &'static str, &'static str);
 
-/// An option, the module that it can be instead, and what does not work without.
-type Row = (&'static str, Option<&'static str>, Severity, &'static str);
-
-const OPTIONS: [Row; 12] = [
-    ("DEVTMPFS", None, Error, "no disk is found"),
-    ("TMPFS", None, Error, "there is no place for results"),
-    ("UNIX", None, Error, "nobody can ask for an image"),
-    ("SECCOMP_FILTER", None, Error, "initdata is refused"),
-    ("VIRTIO_PCI", Some("virtio_pci"), Error, "no virtio disk is found"),
-    ("OVERLAY_FS", Some("overlay"), Error, "no image can be mounted"),
+const OPTIONS: [Row; 13] = [
+    (Error, "DEVTMPFS", "no disk is found"),
+    (Error, "TMPFS", "there is no place for results"),
+    (Error, "UNIX", "nobody can ask for an image"),
+    (Error, "SECCOMP_FILTER", "initdata is refused"),
+    (Error, "VIRTIO_PCI (module virtio_pci)", "no virtio disk is found"),
+    (Error, "OVERLAY_FS (module overlay)", "no image can be mounted"),
     (
-        VSOCK,
-        Some(TRANSPORT),
         Error,
+        VSOCK,
         "the agent ends, because it cannot listen on vsock, or the host does not reach it",
     ),
-    ("VIRTIO_BLK", Some("virtio_blk"), Warning, "no virtio-blk disk is found"),
-    ("SCSI_VIRTIO", Some("virtio_scsi"), Warning, "no disk of Kata's Rust runtime is found"),
-    ("BLK_DEV_SD", Some("sd_mod"), Warning, "no disk of Kata's Rust runtime is found"),
-    ("TMPFS_XATTR", None, Warning, "files of images lose their attributes"),
-    ("SECURITY_LANDLOCK", None, Warning, "the programs are less confined"),
+    (Warning, "VIRTIO_BLK (module virtio_blk)", "no virtio-blk disk is found"),
+    (
+        Warning,
+        "SCSI_VIRTIO (module virtio_scsi) and BLK_DEV_SD (module sd_mod)",
+        "no disk of Kata's Rust runtime is found",
+    ),
+    (
+        Error,
+        "VIRTIO_BLK (module virtio_blk) or SCSI_VIRTIO (module virtio_scsi) and BLK_DEV_SD (module \
+         sd_mod) or BLK_DEV_NVME (module nvme)",
+        "no disk is found",
+    ),
+    (Warning, "TMPFS_XATTR", "files of images lose their attributes"),
+    (Warning, "SECURITY_LANDLOCK", "the programs are less confined"),
+    (
+        Warning,
+        "SEV_GUEST (module sev-guest) or TDX_GUEST_DRIVER (module tdx-guest) or TSM_REPORTS \
+         (module tsm)",
+        "no TEE is recognised",
+    ),
 ];
 
 /// What the agent listens on.
-const VSOCK: &str = "VIRTIO_VSOCKETS";
-
-/// The ways to a disk, of which one has to be there: options, and their modules.
-const WAYS: [&[(&str, &str)]; 3] = [
-    &[("VIRTIO_BLK", "virtio_blk")],
-    &[("SCSI_VIRTIO", "virtio_scsi"), ("BLK_DEV_SD", "sd_mod")],
-    &[("BLK_DEV_NVME", "nvme")],
-];
+const VSOCK: &str = "VIRTIO_VSOCKETS (module vmw_vsock_virtio_transport)";
 
 /// For `accepted-disk = "copy"`.
-const LOOP: Row = ("BLK_DEV_LOOP", Some("loop"), Error, "initdata is refused");
+const LOOP: Row = (Error, "BLK_DEV_LOOP (module loop)", "initdata is refused");
 
-/// One of these is needed for evidence.
-const EVIDENCE: [(&str, &str); 3] =
-    [("SEV_GUEST", "sev-guest"), ("TDX_GUEST_DRIVER", "tdx-guest"), ("TSM_REPORTS", "tsm")];
+const PLACE: &str = "kernel";
 
 impl Check<'_> {
     pub fn kernel(&self) -> io::Result<()> {
         if self.parameter(UNVERIFIED).is_some() {
-            self.warn(
-                ID,
-                UNVERIFIED,
-                "a guest without a TEE accepts any initdata; this has no effect in another",
-            );
+            let text = "a guest without a TEE accepts any initdata; this has no effect in another";
+            self.warn(UNVERIFIED, text);
         }
         let text = match &self.options.kernel_config {
             Some(path) => Some(outside(path)?),
@@ -72,66 +73,57 @@ impl Check<'_> {
         let lines = text.lines().filter_map(|line| line.strip_prefix("CONFIG_"));
         let options: BTreeMap<&str, &str> = lines.filter_map(|line| line.split_once('=')).collect();
         let modules = self.modules();
-        let has = |option: &str, module: Option<&str>| match options.get(option) {
-            Some(&"y") => true,
-            Some(&"m") => module.is_some_and(|name| modules.contains(&format!("/{name}.ko"))),
-            _ => false,
+        let has = |option: &str| {
+            let (name, module) = option.split_once(" (module ").unwrap_or((option, ")"));
+            let file = format!("/{}.ko", module.trim_end_matches(')'));
+            match options.get(name) {
+                Some(&"m") => modules.contains(&file),
+                value => value == Some(&"y"),
+            }
         };
         let copy = self.settings.accepted_disk == AcceptedDisk::Copy;
-        for (option, module, severity, without) in OPTIONS.iter().chain(copy.then_some(&LOOP)) {
-            if !has(option, *module) {
-                let or = module.map_or(String::new(), |name| format!(", nor its module {name}"));
-                let text = format!("the kernel does not have it{or}: {without}");
-                self.find(*severity, ID, format!("CONFIG_{option}"), text);
+        for (severity, needed, without) in OPTIONS.iter().chain(copy.then_some(&LOOP)) {
+            if !needed.split(" or ").any(|way| way.split(" and ").all(has)) {
+                self.find(*severity, PLACE, format!("it does not have {needed}: {without}"));
             }
         }
-        let is_module = options.get(VSOCK) == Some(&"m") && has(VSOCK, Some(TRANSPORT));
+        let is_module = options.get("VIRTIO_VSOCKETS") == Some(&"m") && has(VSOCK);
         if is_module && !self.loads(TRANSPORT) {
-            let text = "it is a module, and nothing loads it: the host does not reach the agent; \
-                        see deploy/guest/systemd/kata-agent.service.d/50-configdev.conf";
-            self.error(ID, format!("CONFIG_{VSOCK}"), text);
-        }
-        let has_all =
-            |way: &&[(&str, &str)]| way.iter().all(|(name, module)| has(name, Some(module)));
-        if !WAYS.iter().any(has_all) {
-            let all = WAYS.map(|way| way.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-            let all = all.map(|way| way.join(" with ")).join(", ");
-            self.error(ID, "disks", format!("the kernel has none of {all}: no disk is found"));
-        }
-        if !EVIDENCE.iter().any(|(option, module)| has(option, Some(module))) {
-            let all = EVIDENCE.map(|(option, _)| option).join(", ");
-            let text = format!("the kernel has none of {all}: no TEE is recognised");
-            self.warn(ID, "evidence", text);
+            let text = format!(
+                "{TRANSPORT} is a module, and nothing loads it: the host does not reach the \
+                 agent; see deploy/guest/systemd/kata-agent.service.d/50-configdev.conf"
+            );
+            self.error(PLACE, text);
         }
         let list = self.parameter("lsm=").or(options.get("LSM").copied()).unwrap_or_default();
         let mut enabled = list.trim_matches('"').split(',');
-        if has("SECURITY_LANDLOCK", None) && !enabled.any(|lsm| lsm == "landlock") {
-            let text = "Landlock is built in and not enabled; add landlock to it or to lsm=";
-            self.warn(ID, "CONFIG_LSM", text);
+        if has("SECURITY_LANDLOCK") && !enabled.any(|lsm| lsm == "landlock") {
+            let text = "Landlock is built in and not enabled; add landlock to LSM or to lsm=";
+            self.warn(PLACE, text);
         }
         Ok(())
     }
 
-    /// Whether something in the image loads a module: a unit, a list, udev, or the first program.
+    /// Whether something in the image loads a module: the first program, a unit, udev, or a list.
     fn loads(&self, module: &str) -> bool {
+        let unit = format!("modprobe@{module}.service");
+        let is_listed = |folder: &str| {
+            self.tree.names(folder).iter().any(|name| {
+                let list = self.text(&format!("{folder}/{name}")).unwrap_or_default();
+                list.replace('-', "_").lines().any(|line| line.trim() == module)
+            })
+        };
+        // Who starts what is an error of its own where that is not known.
         let by_boot = match &self.script {
             Some(text) => code(text).any(|line| line.contains(module)),
-            // Who starts what is an error of its own where that is not known.
-            None => {
-                self.units.is_empty()
-                    || self.units.contains_key(&format!("modprobe@{module}.service"))
-            }
+            None => self.units.is_empty() || self.units.values().any(|u| u.says("Wants", &unit)),
         };
         by_boot
             || self.tree.is_program("lib/systemd/systemd-udevd")
             || self.tree.is_program("usr/lib/systemd/systemd-udevd")
-            || ["etc", "usr/lib", "lib"].iter().any(|folder| {
-                let folder = format!("{folder}/modules-load.d");
-                self.tree.names(&folder).iter().any(|name| {
-                    let list = self.text(&format!("{folder}/{name}")).unwrap_or_default();
-                    list.replace('-', "_").lines().any(|line| line.trim() == module)
-                })
-            })
+            || ["etc/modules-load.d", "usr/lib/modules-load.d", "lib/modules-load.d"]
+                .into_iter()
+                .any(is_listed)
     }
 
     /// The configuration in the image, where there is one and only one.
@@ -141,7 +133,7 @@ impl Check<'_> {
         if let [name] = found.as_slice() {
             return self.text(&format!("boot/{name}"));
         }
-        self.warn(ID, "kernel", "its options are not checked; give --kernel-config FILE");
+        self.warn(PLACE, "its options are not checked; give --kernel-config FILE");
         None
     }
 

@@ -50,17 +50,6 @@ impl Unit {
     }
 }
 
-/// Where a unit can be, the first that counts first: an instance (`a@b.service`) has what its
-/// template (`a@.service`) has, unless it says otherwise.
-fn places(name: &str) -> Vec<String> {
-    let template = name.split_once('@').and_then(|(template, rest)| {
-        let (_, kind) = rest.rsplit_once('.')?;
-        Some(format!("{template}@.{kind}"))
-    });
-    let names = once(name.to_owned()).chain(template);
-    names.flat_map(|name| FOLDERS.map(|folder| format!("{folder}/{name}"))).collect()
-}
-
 /// The units that a boot starts, by name.
 pub type Units = BTreeMap<String, Unit>;
 
@@ -68,7 +57,7 @@ impl Check<'_> {
     /// A unit with its drop-ins, and whether it is masked: a link to `/dev/null`, and so no unit.
     /// `None` where there is none.
     fn unit(&self, name: &str) -> Option<(Unit, bool)> {
-        let places = places(name);
+        let places = FOLDERS.map(|folder| format!("{folder}/{name}"));
         let is_masked = |path: &str| self.tree.is_masked(path);
         let path = places.iter().find(|path| is_masked(path) || self.tree.has(path))?;
         let mut unit = Unit::default();
