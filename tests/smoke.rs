@@ -25,10 +25,7 @@ const PARAMETER: [&str; 2] = ["--append", "agent.guest_components_procs=none"];
 
 /// The exit code, and everything that was printed.
 fn smoke(initrd: &[&str], more: &[&str]) -> Result<(i32, String)> {
-    // There it leaves the console of a guest that failed.
-    let temporary = Scratch::new()?;
     let output = Command::new(program("configdev-smoke")?)
-        .env("TMPDIR", temporary.path())
         .arg("--kernel")
         .arg(&Fixture::find()?.kernel)
         .args(initrd)

@@ -16,7 +16,7 @@ mod pull;
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -109,8 +109,7 @@ fn has_driver(driver: &str, is_there: impl Fn() -> bool) -> bool {
     if !is_there() {
         let mut command = Command::new("modprobe");
         command.arg(driver).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let is_loaded = command.status().is_ok_and(|status| status.success());
+        let is_loaded = command.output().is_ok_and(|output| output.status.success());
         while is_loaded && !is_there() && start.elapsed() < LATE {
             sleep(Duration::from_millis(100));
         }

@@ -32,9 +32,6 @@ const LIBEXEC: &str = "/usr/libexec/kata-configdev";
 /// How long before the limit a pull is given up, in seconds.
 const PULL_MARGIN: u64 = 10;
 
-/// The largest initrd.
-const MAX_BYTES: u64 = 4 << 30;
-
 /// Runs the program; the exit code.
 #[must_use]
 pub fn main() -> u8 {
@@ -108,8 +105,8 @@ fn judge_files(options: &Options, root: &Path) -> Result<u8> {
 fn boot(options: &Options, scratch: &Scratch) -> Result<u8> {
     let named = options.kernel.as_deref().zip(options.initrd.as_deref());
     let (kernel, initrd) = named.context("no kernel, or no initrd")?;
-    length(kernel)?;
-    ensure!(length(initrd)? <= MAX_BYTES, "{} is larger than 4 GiB", initrd.display());
+    // The wrapper runs in the bundle, as Kata's does.
+    let kernel = kernel.canonicalize().with_context(|| failed_to_read(kernel))?;
     let initrd = fs::read(initrd).with_context(|| failed_to_read(initrd))?;
     ensure!(
         options.qemu.exists(),
@@ -127,8 +124,7 @@ fn boot(options: &Options, scratch: &Scratch) -> Result<u8> {
     let unverified = options.adds_unverified().then(|| UNVERIFIED.to_owned());
     let parts = Parts {
         wrapper: program("kata-configdev-qemu")?,
-        // The wrapper runs in the bundle, as Kata's does.
-        kernel: kernel.canonicalize()?,
+        kernel,
         initrd: scratch.write("initrd.img", whole)?,
         parameters: options.append.clone().into_iter().chain(unverified).collect(),
     };
@@ -145,7 +141,7 @@ fn boot(options: &Options, scratch: &Scratch) -> Result<u8> {
     let _ = writeln!(io::stdout(), "{expect}, {runtime}: {not}as expected, exit code {code}");
     match &options.keep_console {
         Some(path) if !write(path, &run.console) => return Ok(verdict::CANNOT_CREATE),
-        None if code != verdict::FINE => keep(&run.console),
+        None if code != verdict::FINE => print_end(&run.console),
         _ => {}
     }
     Ok(code)
@@ -170,19 +166,8 @@ fn write(path: &Path, text: &str) -> bool {
     written.is_ok()
 }
 
-/// Leaves the console of a guest that was not as expected in a file of its own, says where, and
-/// prints its end.
-fn keep(console: &str) {
-    let new = tempfile::Builder::new().prefix("configdev-smoke-").suffix(".console").tempfile();
-    let kept = new.and_then(|mut file| {
-        file.write_all(console.as_bytes())?;
-        Ok(file.keep()?.1)
-    });
-    complain(&match kept {
-        Ok(path) => format!("the guest's console is in {}", path.display()),
-        Err(error) => format!("the guest's console cannot be kept: {error}"),
-    });
-    // The stand-in's own words are in the rows.
+/// Prints the end of what a guest wrote; the stand-in's own words are in the rows.
+fn print_end(console: &str) {
     let lines = console.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("@@ "));
     let lines: Vec<&str> = lines.collect();
     for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
@@ -194,12 +179,9 @@ fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "configdev-smoke: {message}");
 }
 
-fn failed_to_read(path: &Path) -> String {
+/// How an error begins that ends with 66.
+pub fn failed_to_read(path: &Path) -> String {
     format!("failed to read {}", path.display())
-}
-
-fn length(path: &Path) -> Result<u64> {
-    Ok(fs::metadata(path).with_context(|| failed_to_read(path))?.len())
 }
 
 /// The name of a value, as it is typed.

@@ -165,24 +165,23 @@ impl Check<'_> {
 
     /// Nobody but the attestation agent verifies what an agent finds that looks itself.
     fn accepted_disk(&self) {
-        let (severity, text) = match self.settings.accepted_disk {
-            AcceptedDisk::Remove => return,
-            _ if !self.agent.looks_for_initdata => {
-                (Severity::Warning, "this agent looks for no disk; \"remove\" says the same")
-            }
-            _ if !self.tree.is_program(ATTESTATION_AGENT) => (
-                Severity::Error,
+        let disk = self.settings.accepted_disk;
+        if disk == AcceptedDisk::Remove || !self.agent.looks_for_initdata {
+            return;
+        }
+        if !self.tree.is_program(ATTESTATION_AGENT) {
+            self.error(
+                "accepted-disk",
                 "the agent believes any disk that it finds, and there is no attestation agent in \
                 /usr/local/bin that would notice; say \"remove\"",
-            ),
-            AcceptedDisk::Keep => (
-                Severity::Warning,
-                "the host can change the disk after it was verified; say \"copy\" where the kernel \
-                has loop devices",
-            ),
-            AcceptedDisk::Copy => return,
-        };
-        self.find(severity, "accepted-disk", text);
+            );
+        } else if disk == AcceptedDisk::Keep {
+            self.warn(
+                "accepted-disk",
+                "the host can change the disk after it was verified; say \"copy\" where the \
+                kernel has loop devices",
+            );
+        }
     }
 }
 

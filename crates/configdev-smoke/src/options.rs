@@ -130,8 +130,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Keep what the guest wrote to its console; without this option it is kept on failure, in a new
-    /// file of TMPDIR, and its end is printed
+    /// Keep what the guest wrote to its console; without this option its end is printed on failure
     #[arg(long, value_name = "FILE")]
     pub keep_console: Option<PathBuf>,
 

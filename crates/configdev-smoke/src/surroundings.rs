@@ -11,9 +11,11 @@ use std::thread;
 use anyhow::{Context, Result};
 use config_image::Magic;
 use fault_registry::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
+use foreign_text::bounded::read_path;
 use test_http::pki::Authority;
 use vm_harness::Scratch;
 
+use crate::command::failed_to_read;
 use crate::options::{Expect, Options};
 
 /// The word that makes this program a relay from QEMU's network to the registry: QEMU starts it for
@@ -33,7 +35,7 @@ const USERNAME: &str = "smoke";
 pub const POLICY_MARK: &str = "# policy of configdev-smoke's initdata";
 
 /// The largest document that is read.
-const MAX_DOCUMENT_BYTES: u64 = 4 << 20;
+const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 
 /// Everything outside of the guest.
 #[derive(Debug, Default)]
@@ -155,11 +157,8 @@ fn sample(measured: Option<String>) -> String {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_DOCUMENT_BYTES).read_to_end(&mut bytes))
-        .with_context(|| format!("failed to read {}", path.display()))?;
-    Ok(bytes)
+    let read = read_path(path, MAX_DOCUMENT_BYTES).with_context(|| failed_to_read(path));
+    Ok(read?.to_vec())
 }
 
 fn invent_password() -> Result<String> {

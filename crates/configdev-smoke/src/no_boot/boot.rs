@@ -1,7 +1,5 @@
 //! Who starts what: systemd's units, or a script that is the first program.
 
-use std::collections::BTreeSet;
-
 use initdata_processor::settings::AcceptedDisk;
 
 use super::{Check, MAX_TEXT_BYTES};
@@ -16,11 +14,8 @@ const PULLER: &str = "imagepuller.service";
 const WALL: &str = "initdata-read-only.service";
 pub const AGENT: &str = "kata-agent.service";
 
-const MASKED: &str = "it is masked (a link to /dev/null), so nothing starts it; unmask it, or take \
-                      out what asks for it";
-
 /// What has to stand in a unit: its name, the directive, a word of it, and what is wrong without.
-const UNITS: [(&str, &str, &str, &str); 8] = [
+const UNITS: [(&str, &str, &str, &str); 9] = [
     (AGENT, "Requires", TARGET, "the agent starts without a verdict about initdata"),
     (AGENT, "After", TARGET, "the agent starts before the verdict about initdata"),
     (
@@ -33,23 +28,23 @@ const UNITS: [(&str, &str, &str, &str); 8] = [
     (AGENT, "After", PULLER, "the agent looks for the puller's socket before it is there"),
     (TARGET, "Requires", PROCESSOR, "the target is reached without a verdict"),
     (TARGET, "After", PROCESSOR, "the target is reached before the verdict"),
+    (PROCESSOR, "Type", "oneshot", "nothing waits for the verdict"),
     (PULLER, "After", TARGET, "the puller starts before its configuration is there"),
 ];
 
-/// How the names of units begin that a guest needs: nobody masks them for nothing, and what they
-/// start has to be there.
-const NEEDED: [&str; 6] =
-    ["kata-agent", "initdata", "imagepuller", "run-imagepuller", "attestation-", "confidential-"];
+/// How the names of units begin that a guest needs, so that what they start has to be there.
+const NEEDED: [&str; 5] =
+    ["kata-agent", "initdata-", "imagepuller", "attestation-", "confidential-"];
 
 /// Where the first program is.
 const SCRIPTS: [&str; 3] = ["init", "sbin/init", "usr/sbin/init"];
 
 impl Check<'_> {
     pub fn boot(&mut self) {
-        let (units, masked) = self.started_units();
+        let units = self.started_units();
         if units.contains_key(AGENT) {
             self.units = units;
-            return self.units(&masked);
+            return self.units();
         }
         let script = SCRIPTS.iter().find(|path| {
             let start = self.tree.bytes(path, MAX_TEXT_BYTES).ok().flatten();
@@ -58,8 +53,6 @@ impl Check<'_> {
         if let Some((path, text)) = script.and_then(|path| Some((*path, self.text(path)?))) {
             self.script(path, &text);
             self.script = Some(text);
-        } else if masked.contains(AGENT) {
-            self.error(AGENT, MASKED);
         } else {
             self.error(
                 "boot",
@@ -69,11 +62,8 @@ impl Check<'_> {
         }
     }
 
-    fn units(&self, masked: &BTreeSet<String>) {
+    fn units(&self) {
         let is_needed = |name: &str| NEEDED.iter().any(|start| name.starts_with(start));
-        for name in masked.iter().filter(|name| is_needed(name)) {
-            self.error(name, MASKED);
-        }
         let says = |name: &str, key: &str, word: &str| {
             self.units.get(name).is_some_and(|unit| unit.says(key, word))
         };
@@ -89,8 +79,10 @@ impl Check<'_> {
             }
         }
         for (name, key, word, without) in rows {
-            if !masked.contains(name) && !says(name, key, word) {
-                let text = format!("{without}: {key}={word} is missing; see deploy/guest");
+            if !says(name, key, word) {
+                let text = format!(
+                    "{without}: {key}={word} is missing, or the unit is masked; see deploy/guest"
+                );
                 self.error(name, text);
             }
         }
@@ -113,7 +105,7 @@ impl Check<'_> {
         let allows = says(AGENT, "AssertPathExists", "|/run/measured-cfg/policy.rego")
             && says(PROCESSOR, "SuccessExitStatus", "65");
         self.gives_policy(AGENT, says(AGENT, "Environment", POLICY), allows);
-        self.wall(WALL, masked.contains(WALL) || self.units.contains_key(WALL));
+        self.wall(WALL, self.units.contains_key(WALL));
     }
 
     fn script(&self, path: &str, text: &str) {

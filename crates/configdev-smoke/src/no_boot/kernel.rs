@@ -95,12 +95,6 @@ impl Check<'_> {
             );
             self.error(PLACE, text);
         }
-        let list = self.parameter("lsm=").or(options.get("LSM").copied()).unwrap_or_default();
-        let mut enabled = list.trim_matches('"').split(',');
-        if has("SECURITY_LANDLOCK") && !enabled.any(|lsm| lsm == "landlock") {
-            let text = "Landlock is built in and not enabled; add landlock to LSM or to lsm=";
-            self.warn(PLACE, text);
-        }
         Ok(())
     }
 

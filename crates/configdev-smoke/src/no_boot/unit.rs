@@ -54,16 +54,12 @@ impl Unit {
 pub type Units = BTreeMap<String, Unit>;
 
 impl Check<'_> {
-    /// A unit with its drop-ins, and whether it is masked: a link to `/dev/null`, and so no unit.
-    /// `None` where there is none.
-    fn unit(&self, name: &str) -> Option<(Unit, bool)> {
+    /// A unit with its drop-ins. `None` where there is none, or a link to `/dev/null`, which masks
+    /// it.
+    fn unit(&self, name: &str) -> Option<Unit> {
         let places = FOLDERS.map(|folder| format!("{folder}/{name}"));
         let is_masked = |path: &str| self.tree.is_masked(path);
         let path = places.iter().find(|path| is_masked(path) || self.tree.has(path))?;
-        let mut unit = Unit::default();
-        if is_masked(path) {
-            return Some((unit, true));
-        }
         let mut drop_ins = BTreeMap::new();
         for folder in places.iter().map(|place| format!("{place}.d")) {
             let files = self.tree.names(&folder).into_iter();
@@ -72,15 +68,16 @@ impl Check<'_> {
                 drop_ins.entry(file).or_insert(path);
             }
         }
-        // A masked one has taken the place of another of its name.
-        for path in once(path).chain(drop_ins.values().filter(|path| !is_masked(path))) {
+        let mut unit = Unit::default();
+        // A masked drop-in has taken the place of another of its name.
+        for path in once(path).chain(drop_ins.values()).filter(|path| !is_masked(path)) {
             unit.add(&self.text(path).unwrap_or_default());
         }
-        Some((unit, false))
+        (!is_masked(path)).then_some(unit)
     }
 
-    /// Everything that the agent, or a target by its folder, starts; and what of that is masked.
-    pub fn started_units(&self) -> (Units, BTreeSet<String>) {
+    /// Everything that the agent, or a target by its folder, starts.
+    pub fn started_units(&self) -> Units {
         let mut open = BTreeSet::from(["kata-agent.service".to_owned()]);
         for folder in FOLDERS {
             for target in self.tree.names(folder) {
@@ -89,18 +86,14 @@ impl Check<'_> {
                 }
             }
         }
-        let (mut units, mut masked) = (Units::new(), BTreeSet::new());
+        let mut units = Units::new();
         while let Some(name) = open.pop_first() {
-            match self.unit(&name) {
-                None => {}
-                Some((_, true)) => _ = masked.insert(name),
-                Some((unit, false)) => {
-                    let names = STARTS.iter().flat_map(|key| unit.words(key));
-                    open.extend(names.filter(|name| !units.contains_key(*name)).map(Into::into));
-                    units.insert(name, unit);
-                }
+            if let Some(unit) = self.unit(&name) {
+                let names = STARTS.iter().flat_map(|key| unit.words(key));
+                open.extend(names.filter(|name| !units.contains_key(*name)).map(Into::into));
+                units.insert(name, unit);
             }
         }
-        (units, masked)
+        units
     }
 }
