@@ -225,14 +225,15 @@ fn policy(case: &Case<'_>) -> Said {
         let severity = if is_refused { Severity::Error } else { Severity::Warning };
         return Some((severity, text, remedy));
     }
+    let is_own = case.options.initdata.is_none();
     let others = "let nothing but the processor write below /run/measured-cfg";
     match denied(case) {
         Some(_) if is_refused => fine("deny-all, with the reason"),
         None if is_refused => {
             failed("initdata was refused, and the policy does not deny everything", others)
         }
-        _ if case.around.own_initdata && text.contains(POLICY_MARK) => fine("that of initdata"),
-        _ if case.around.own_initdata => failed("it is not the one that initdata brings", others),
+        _ if is_own && text.contains(POLICY_MARK) => fine("that of initdata"),
+        _ if is_own => failed("it is not the one that initdata brings", others),
         Some(reason) => failed(
             format!("deny-all: {reason}"),
             "an image whose pods may come without a policy needs \

@@ -14,10 +14,9 @@ pub mod tree;
 mod unit;
 
 use std::cell::RefCell;
-use std::io;
 use std::path::Path;
 
-use foreign_text::bounded::read_path;
+use anyhow::{Context as _, Result};
 use initdata_processor::settings::{AcceptedDisk, Settings};
 use problem::{Finding, Severity};
 
@@ -72,10 +71,10 @@ struct Check<'a> {
 /// # Errors
 ///
 /// The root, or the kernel's configuration that the options name, cannot be read.
-pub fn check(root: &Path, options: &Options) -> io::Result<Vec<Finding>> {
+pub fn check(root: &Path, options: &Options) -> Result<Vec<Finding>> {
     let mut check = Check {
         options,
-        tree: Tree::open(root).map_err(|error| at(root, &error))?,
+        tree: Tree::open(root).with_context(|| root.display().to_string())?,
         settings: Settings::default(),
         agent: Agent::default(),
         units: Units::new(),
@@ -190,15 +189,4 @@ impl Check<'_> {
 pub(crate) fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
     let words = parameters.split_ascii_whitespace();
     words.filter_map(|word| word.strip_prefix(key)).next_back()
-}
-
-/// The text of a file that the caller names.
-fn outside(path: &Path) -> io::Result<String> {
-    let text = read_path(path, MAX_TEXT_BYTES).map_err(|error| at(path, &error.into()))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// The error with the path that it is about.
-fn at(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -48,8 +48,6 @@ pub struct Surroundings {
     pub document: Option<PathBuf>,
     /// The image of the initdata disk; none: no disk.
     pub initdata: Option<PathBuf>,
-    /// Whether the initdata is the one made here.
-    pub own_initdata: bool,
     /// The registry in this program.
     pub registry: Option<FaultRegistry>,
     /// What must show nowhere.
@@ -85,7 +83,6 @@ impl Surroundings {
             Some(path) => read(path)?,
             None => sample(measured).into_bytes(),
         };
-        made.own_initdata = options.initdata.is_none();
         let image = config_image::encode(Magic::INITDATA, &initdata)?;
         made.initdata = Some(scratch.write("initdata.img", image)?);
         Ok(made)

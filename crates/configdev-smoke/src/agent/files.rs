@@ -23,7 +23,7 @@ const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "dm-"];
 const MAX_NAMES: usize = 64;
 
 /// The most characters of a foreign text.
-pub const MAX_TEXT_CHARS: usize = 1000;
+pub const MAX_TEXT_CHARS: usize = 4000;
 
 /// Makes the mounts; an error where one was made over `/run`. What else cannot be mounted shows in
 /// what is seen afterwards.

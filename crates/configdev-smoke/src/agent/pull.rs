@@ -10,7 +10,7 @@ use std::time::Duration;
 use vm_harness::ttrpc::{call, field, fields, put};
 
 use super::files::{self, MAX_TEXT_CHARS};
-use crate::no_boot::hub::{KEY, configured};
+use crate::no_boot::hub::{KEY, config_file, configured};
 use crate::no_boot::parameter;
 use crate::options::CDH_SOCKET;
 
@@ -42,9 +42,8 @@ pub fn connect(socket: &str) -> Result<UnixStream, String> {
 /// `agent.guest_components_procs`: from the file that the agent is given, or from the kernel's
 /// parameters, of which the last counts.
 fn processes() -> Option<String> {
-    let mut arguments = std::env::args().skip(1);
-    let config = arguments.find(|argument| argument == "--config" || argument == "-c");
-    if let Some(path) = config.and_then(|_| arguments.next()) {
+    let words: Vec<String> = std::env::args().collect();
+    if let Some(path) = config_file(&words.iter().map(String::as_str).collect::<Vec<_>>()) {
         return configured(&fs::read_to_string(path).unwrap_or_default())?;
     }
     let parameters = fs::read_to_string("/proc/cmdline").unwrap_or_default();

@@ -52,7 +52,6 @@ fn verdict(expect: &str, run: &Run) -> Verdict {
         digest: Some("sha256:1".to_owned()),
         document: (expect != "anonymous").then(PathBuf::new),
         initdata: Some(PathBuf::new()),
-        own_initdata: true,
         registry: None,
         secret: Some("s3cret".to_owned()),
     };

@@ -101,10 +101,8 @@ impl Check<'_> {
             let text = format!("the agent ignores {word}; write it as two words");
             self.error(place, text);
         }
-        let mut pairs = words.windows(2);
-        let named = pairs.find_map(|pair| matches!(pair[0], "--config" | "-c").then_some(pair[1]));
         // A shell's `-c`, or a path that only the guest knows.
-        let named = named.filter(|path| path.starts_with('/'));
+        let named = config_file(&words).filter(|path| path.starts_with('/'));
         let path = named.or_else(|| self.parameter("agent.config_file="))?;
         if path != MEASURED {
             return Some(path.to_owned());
@@ -142,6 +140,13 @@ pub fn configured(text: &str) -> Option<Option<String>> {
     let table: toml::Table = text.parse().ok()?;
     let value = table.get("guest_components_procs");
     Some(value.and_then(|value| value.as_str()).map(Into::into))
+}
+
+/// The file that the agent's words name.
+#[must_use]
+pub fn config_file<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let mut pairs = words.windows(2);
+    pairs.find_map(|pair| matches!(pair[0], "--config" | "-c").then_some(pair[1]))
 }
 
 /// Whether a unit has the hub's socket.

@@ -1,13 +1,14 @@
 //! The kernel's options, and the modules of those that are not built in.
 
 use std::collections::BTreeMap;
-use std::io;
 
+use anyhow::{Context as _, Result};
+use foreign_text::bounded::read_path;
 use initdata_processor::settings::AcceptedDisk;
 use problem::Severity::{self, Error, Warning};
 
 use super::boot::code;
-use super::{Check, outside};
+use super::{Check, MAX_TEXT_BYTES};
 use crate::agent::TRANSPORT;
 use crate::machine::UNVERIFIED;
 
@@ -58,13 +59,17 @@ const LOOP: Row = (Error, "BLK_DEV_LOOP (module loop)", "initdata is refused");
 const PLACE: &str = "kernel";
 
 impl Check<'_> {
-    pub fn kernel(&self) -> io::Result<()> {
+    pub fn kernel(&self) -> Result<()> {
         if self.parameter(UNVERIFIED).is_some() {
             let text = "a guest without a TEE accepts any initdata; this has no effect in another";
             self.warn(UNVERIFIED, text);
         }
         let text = match &self.options.kernel_config {
-            Some(path) => Some(outside(path)?),
+            Some(path) => {
+                let text = read_path(path, MAX_TEXT_BYTES);
+                let text = text.with_context(|| path.display().to_string())?;
+                Some(String::from_utf8_lossy(&text).into_owned())
+            }
             None => self.own_config(),
         };
         let Some(text) = text else {

@@ -36,7 +36,7 @@ impl Tree {
     /// # Errors
     ///
     /// Those of the kernel, such as for a link that leads to itself.
-    pub fn at(&self, path: &str, flags: OFlags) -> io::Result<Option<File>> {
+    fn at(&self, path: &str, flags: OFlags) -> io::Result<Option<File>> {
         let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let path = path.trim_start_matches('/');
         match open_scoped(&self.0, if path.is_empty() { "." } else { path }, flags, inside) {
