@@ -51,7 +51,7 @@ fn two_at_once_succeed_and_leave_nothing() -> Result<()> {
         assert!(
             text.contains("Done.")
                 && text.contains("digest    sha256:")
-                && text.contains("peak memory"),
+                && text.contains("finished after"),
             "{text}"
         );
         assert!(fs::read_dir(place)?.next().is_none(), "files are left in {}", place.display());

@@ -341,7 +341,7 @@ later() {
     ("$@" 2>/tmp/$name.said; echo "exit $?" >/tmp/$name.end; mv /tmp/$name.end /tmp/$name) &
 }
 initdata-processor
-initdata-processor refresh --listen unix:/run/refresher 2>/tmp/refreshed &
+initdata-processor refresh --verbose --listen unix:/run/refresher 2>/tmp/refreshed &
 imagepuller serve --listen unix:/run/puller --store /run/store --refresher unix:/run/refresher \
     --config /run/insecure-cfg/imagepuller.toml 2>/tmp/pulled &
 within 60 [ -S /run/refresher ] && within 60 [ -S /run/puller ]

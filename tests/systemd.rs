@@ -18,7 +18,7 @@ use anyhow::{Context, Result, ensure};
 use end_to_end::{assert_no_secret, assert_tells, side_by_side, site};
 use overlay::{Overlay, UNITS, workspace};
 use vm_harness::site::sample_initdata;
-use vm_harness::{Evidence, Kernel, Report, Scenario, Site, demo};
+use vm_harness::{Evidence, Report, Scenario, Site, demo};
 
 /// A property of a unit, as `systemctl show` has it at the end.
 fn property<'a>(report: &'a Report, unit: &str, name: &str) -> Result<&'a str> {
@@ -195,7 +195,7 @@ fn refused_initdata_lets_the_agent_start_and_say_so() -> Result<()> {
         "initdata-processor.service",
         "[Unit]\nWants=late.service\nAfter=late.service\n",
     )?;
-    overlay.file("etc/initdata-processor.toml", 0o644, b"wait = 30\n")?;
+    overlay.file("etc/initdata-processor.toml", 0o644, b"wait = 20\n")?;
     let report = overlay.boot(Scenario { evidence: Evidence::Snp([7; 32]), ..site.scenario() })?;
     let state = property(&report, "initdata-processor.service", "ActiveState")?;
     assert_eq!(state, "active");

@@ -47,8 +47,8 @@ pub fn encode(magic: Magic, document: &[u8]) -> Result<Zeroizing<Vec<u8>>, Encod
     let mut crc = Crc::new();
     crc.update(document);
     // No flags, unknown compressor and operating system (RFC 1952, 2.3). The time's four bytes have
-    // the document's CRC-32 instead, so that another document gives another first sector: a guest
-    // that watches the disk reads no more than that.
+    // the document's CRC-32 instead, so that another document gives another first sector, and two
+    // disks are told apart by it.
     image.extend([0x1f, 0x8b, 8, 0]);
     image.extend(crc.sum().to_le_bytes());
     image.extend([0, 0xff]);

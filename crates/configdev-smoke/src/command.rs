@@ -138,7 +138,9 @@ fn boot(options: &Options, scratch: &Scratch) -> Result<u8> {
     let suite = format!("configdev-smoke.{runtime}.{expect}");
     let code = report(options, &Verdict { suite, rows })?;
     let not = if code == verdict::FINE { "" } else { "not " };
-    let _ = writeln!(io::stdout(), "{expect}, {runtime}: {not}as expected, exit code {code}");
+    if !options.json {
+        let _ = writeln!(io::stdout(), "{expect}, {runtime}: {not}as expected, exit code {code}");
+    }
     match &options.keep_console {
         Some(path) if !write(path, &run.console) => return Ok(verdict::CANNOT_CREATE),
         None if code != verdict::FINE => print_end(&run.console),
@@ -150,7 +152,8 @@ fn boot(options: &Options, scratch: &Scratch) -> Result<u8> {
 /// Prints the verdict, and writes the report; the exit code.
 fn report(options: &Options, verdict: &Verdict) -> Result<u8> {
     // A reader who went away is no reason for another exit code.
-    let _ = io::stdout().write_all(verdict.text().as_bytes());
+    let told = if options.json { verdict.json() } else { verdict.text() };
+    let _ = io::stdout().write_all(told.as_bytes());
     match &options.junit {
         Some(path) if !write(path, &verdict.junit()) => Ok(verdict::CANNOT_CREATE),
         _ => Ok(verdict.code()),

@@ -93,8 +93,8 @@ pub fn check(root: &Path, options: &Options) -> Result<Vec<Finding>> {
     if let Some(agent) = check.agent() {
         check.agent = agent;
         check.policy();
-        check.accepted_disk();
         check.boot();
+        check.accepted_disk();
         check.hub();
         check.kernel()?;
     }
@@ -165,7 +165,17 @@ impl Check<'_> {
     /// Nobody but the attestation agent verifies what an agent finds that looks itself.
     fn accepted_disk(&self) {
         let disk = self.settings.accepted_disk;
-        if disk == AcceptedDisk::Remove || !self.agent.looks_for_initdata {
+        if disk == AcceptedDisk::Remove {
+            return;
+        }
+        if self.units.contains_key("attestation-agent.service") {
+            self.error(
+                "accepted-disk",
+                "attestation-agent.service reads what is left of initdata with \"remove\" alone, \
+                so tokens bind none; say \"remove\"",
+            );
+        }
+        if !self.agent.looks_for_initdata {
             return;
         }
         if !self.tree.is_program(ATTESTATION_AGENT) {

@@ -12,7 +12,7 @@ pub const CDH_SOCKET: &str = "/run/confidential-containers/cdh.sock";
 
 const USAGE: &str = "configdev-smoke --kernel <FILE> --initrd <FILE> [OPTIONS]
        configdev-smoke --no-boot <ROOT> [--agent <PATH>] [--append <TEXT>] \
-                     [--kernel-config <FILE>] [--junit <FILE>]";
+                     [--kernel-config <FILE>] [--json] [--junit <FILE>]";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,6 +125,10 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=7200))]
     pub timeout: u64,
+
+    /// Print each finding as a JSON object, on a line of its own
+    #[arg(long)]
+    pub json: bool,
 
     /// Write a JUnit report as well
     #[arg(long, value_name = "FILE")]

@@ -65,6 +65,12 @@ impl Verdict {
         self.rows.iter().map(|(_, finding)| line(finding) + "\n").collect()
     }
 
+    /// A JSON object for each finding, on a line of its own.
+    #[must_use]
+    pub fn json(&self) -> String {
+        self.rows.iter().map(|(_, finding)| finding.json() + "\n").collect()
+    }
+
     /// A test suite of JUnit's, with a case for each finding.
     #[must_use]
     pub fn junit(&self) -> String {

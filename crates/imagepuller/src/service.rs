@@ -224,6 +224,8 @@ impl Service {
         if let Some(error) = error
             && !call.activity.has_received()
             && refresher.has_another_document().await?
+            // The fetch has gone on meanwhile.
+            && !call.activity.has_received()
         {
             tracing::info!(error, "once more, with what the node has by now");
             call.anew.notify_waiters();

@@ -36,8 +36,8 @@ use initdata::Document;
 use linux_sys::{loop_device, memfd};
 use process_sandbox::files::Grant;
 use rustix::fs::{
-    Advice, AtFlags, FileType, Mode, OFlags, RenameFlags, fadvise, mkdirat, openat, renameat_with,
-    unlinkat,
+    Advice, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, fadvise, mkdirat, openat,
+    renameat_with, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -101,8 +101,7 @@ pub enum Known {
 }
 
 impl Agent {
-    /// Empties the directory, and puts all nodes back that an earlier run took, so that this one
-    /// finds what the first one found.
+    /// Empties the directory.
     ///
     /// # Errors
     ///
@@ -112,7 +111,13 @@ impl Agent {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
         let parent = made.and_then(|()| File::open(path)).map_err(|e| unwritten(path, e))?;
         let directory = Swap::prepare(path, DIRECTORY, &[])?;
-        Ok(Self { accepted_disk, directory, parent, nodes: Nodes::open(&paths.dev) })
+        Ok(Self { accepted_disk, directory, parent, nodes: None })
+    }
+
+    /// Puts all nodes back that an earlier run took, so that this one finds what the first one found:
+    /// for who has the lock.
+    pub fn put_back(&mut self, dev: &Path) {
+        self.nodes = Nodes::open(dev);
     }
 
     /// Makes the device for the copy, still blank, where one is to be left: before the sandbox,
@@ -189,13 +194,21 @@ impl Agent {
         self.accepted_disk == AcceptedDisk::Keep
     }
 
-    /// Empties the directory again.
+    /// Empties the directory again, and takes the copy's link away: where its device is taken away
+    /// too, the link leads nowhere, and an agent ends at what it cannot open.
     ///
     /// # Errors
     ///
     /// The system's.
     pub fn refuse(&self) -> Result<(), Error> {
-        self.directory.place(&[])
+        self.directory.place(&[])?;
+        let Some(nodes) = &self.nodes else {
+            return Ok(());
+        };
+        match unlinkat(&nodes.directory, LINK, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(unwritten(&nodes.path.join(LINK), errno)),
+        }
     }
 
     /// Takes away every node whose first bytes are initdata's magic, be it a disk's, a partition's
@@ -227,15 +240,10 @@ impl Agent {
     ///
     /// As [`Agent::withdraw`].
     pub fn withdraw_all(&self, journal: &mut Journal<'_>) -> Result<(), Error> {
-        let Some(nodes) = &self.nodes else {
-            return Ok(());
-        };
-        tell(&nodes.withdraw(|_| true)?, "of disks", journal);
-        // The copy's link leads nowhere now, and an agent ends at what it cannot open.
-        match unlinkat(&nodes.directory, LINK, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(unwritten(&nodes.path.join(LINK), errno)),
+        if let Some(nodes) = &self.nodes {
+            tell(&nodes.withdraw(|_| true)?, "of disks", journal);
         }
+        Ok(())
     }
 }
 
@@ -374,7 +382,7 @@ impl Copy {
             // What is not accepted must not be found, and a page cache that is stale now may not be
             // so later.
             let _ = self.write(&vec![0; image.len()]);
-            let _ = fs::remove_file(&self.link);
+            let _ = unlinkat(CWD, &self.link, AtFlags::empty());
             no_copy(error)
         })
     }

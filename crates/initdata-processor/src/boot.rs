@@ -1,12 +1,12 @@
 //! The run at boot. The types make the order:
 //!
-//! - [`Closed`]: the deny-all policy is on disk, before anything else is read. It stays there
-//!   whatever becomes of this process.
-//! - [`Closed::verify`] reads the evidence, gives up every right that it does not need, and only
-//!   then looks at disks. It writes nothing. It ends in an error, or in
-//! - [`Accepted`], which alone can [`Accepted::open`] the guest.
+//! - `Closed`: the deny-all policy is on disk, before anything is read but the image's settings. It
+//!   stays there whatever becomes of this process.
+//! - `Closed::verify` reads the evidence, gives up every right that it does not need, and only
+//!   then looks at disks. It places nothing. It ends in an error, or in
+//! - `Accepted`, which alone can `Accepted::open` the guest.
 //!
-//! An error goes to [`Closed::refuse`]: the policy's text, the error files, the log and the exit
+//! An error goes to `Closed::refuse`: the policy's text, the error files, the log and the exit
 //! code come from that one value. So does a panic, which is a bug, and a disk that does not answer.
 
 use std::time::{Duration, Instant};
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use config_image::{Image, Magic};
 use foreign_text::hex;
 use initdata::{Algorithm, Document, Field};
-use linux_sys::peak_memory;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::agent::{Agent, Copy, Known};
@@ -24,7 +23,7 @@ use crate::insecure::{self, Insecure};
 use crate::journal::Journal;
 use crate::paths::Paths;
 use crate::policy::{self, DefaultPolicy};
-use crate::settings::{ALLOW_UNVERIFIED, EXPECT, Settings, TARGETS, Target};
+use crate::settings::{ALLOW_UNVERIFIED, EXPECT, Settings, TARGETS, Target, Words};
 use crate::swap::Swap;
 use crate::{bug, evidence, sandbox, watch};
 
@@ -120,6 +119,7 @@ struct Verified {
 /// A guest that may be opened: initdata is verified, or neither announced nor there.
 struct Accepted<'a> {
     closed: &'a Closed<'a>,
+    words: Words,
     scan: Scan,
     policy: DefaultPolicy,
     copy: Option<Copy>,
@@ -153,7 +153,7 @@ impl<'a> Closed<'a> {
             MEASURED,
             &[(policy::FILE, policy::policy(&unfinished).as_bytes())],
         )?;
-        let agent = Agent::close(paths, settings.accepted_disk)?;
+        let mut agent = Agent::close(paths, settings.accepted_disk)?;
         let insecure = insecure.and_then(|insecure| {
             insecure.mark_refused()?;
             for target in &TARGETS {
@@ -164,6 +164,7 @@ impl<'a> Closed<'a> {
         });
         match insecure {
             Ok(insecure) => {
+                agent.put_back(&paths.dev);
                 let at_work = processor_ms() - before;
                 Ok(Self { options, start, at_work, settings, mistake, measured, agent, insecure })
             }
@@ -189,12 +190,8 @@ impl<'a> Closed<'a> {
             Err(error) => self.refuse(&error, Disks::Readable, journal),
         };
         let total = self.start.elapsed().as_secs_f64() * 1000.0;
-        let memory = peak_memory::kib().map(|kib| format!("; peak memory {kib} KiB"));
-        let memory = memory.unwrap_or_default();
         let at_work = self.at_work + processor_ms();
-        journal.info(format_args!(
-            "finished after {total:.2} ms, {at_work:.2} ms of them at work{memory}"
-        ));
+        journal.info(format_args!("finished after {total:.2} ms, {at_work:.2} ms of them at work"));
         code
     }
 
@@ -207,7 +204,9 @@ impl<'a> Closed<'a> {
         let paths = &self.options.paths;
         // Before the sandbox, which has no room for them: the platform's own firmware, the image's
         // policy, a device for a copy.
-        let announced = self.announced(field, journal);
+        let words = Words::load(paths);
+        let allow_unverified = words.as_ref().is_ok_and(|words| words.allow_unverified);
+        let announced = self.announced(field, allow_unverified, journal);
         let policy = DefaultPolicy::load(paths, &self.settings);
         let copy = self.agent.copy(paths);
         if self.options.sandbox {
@@ -217,14 +216,14 @@ impl<'a> Closed<'a> {
             sandbox::enter(paths, self.settings.owner, grants, self.agent.dev(), &[], journal)?;
         }
         // Only now: a refusal reads from disks too.
-        let (announced, copy) = (announced?, copy?);
-        let mut settings = self.settings.clone();
+        let (announced, copy, mut words) = (announced?, copy?, words?);
         let promise = announced.promise();
-        settings.expected.extend(promise.map(|_| Magic::INITDATA));
-        let scan = search(paths, &settings, self.options.include_loop, journal)?;
+        words.expected.extend(promise.map(|_| Magic::INITDATA));
+        let Closed { options, settings, .. } = self;
+        let scan = search(paths, settings.wait, &words.expected, options.include_loop, journal)?;
         let verified = match scan.only(Magic::INITDATA)? {
             Some(disk) => Some(verify(disk, &announced)?),
-            None if settings.expected.contains(&Magic::INITDATA) => {
+            None if words.expected.contains(&Magic::INITDATA) => {
                 let why = promise.map_or_else(
                     || format!("{EXPECT} names initdata"),
                     |field| format!("{} announces initdata", field.name),
@@ -243,13 +242,14 @@ impl<'a> Closed<'a> {
                 None
             }
         };
-        Ok(Accepted { closed: self, scan, policy, copy, verified })
+        Ok(Accepted { closed: self, words, scan, policy, copy, verified })
     }
 
     /// What the host announced.
     fn announced(
         &self,
         field: impl FnOnce() -> Result<Option<Field>, Error>,
+        allow_unverified: bool,
         journal: &mut Journal<'_>,
     ) -> Result<Announced, Error> {
         if let Some(mistake) = &self.mistake {
@@ -257,7 +257,7 @@ impl<'a> Closed<'a> {
         }
         match field()? {
             Some(field) => Ok(Announced::Field(field)),
-            None if self.settings.allow_unverified => {
+            None if allow_unverified => {
                 journal
                     .warn(format_args!("no TEE, and {ALLOW_UNVERIFIED}: initdata is not verified"));
                 Ok(Announced::Unverified)
@@ -443,7 +443,7 @@ impl Accepted<'_> {
                 self.scan.require_none_called(serial, &options.paths)?;
             }
             let unreadable = self.scan.unreadable();
-            if settings.expected.contains(&target.magic) {
+            if self.words.expected.contains(&target.magic) {
                 let text = format!(
                     "find the expected configuration: no disk with the magic \"{}\" came within {} \
                      s ({unreadable} disks could not be read)",

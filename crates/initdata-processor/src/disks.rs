@@ -26,7 +26,7 @@ use crate::error::{Error, refused};
 use crate::journal::Journal;
 use crate::names;
 use crate::paths::Paths;
-use crate::settings::{IMAGEPULLER, Settings, TARGETS};
+use crate::settings::{IMAGEPULLER, TARGETS};
 use crate::watch::{asks, note};
 
 /// The most block devices looked at, without partitions.
@@ -135,7 +135,8 @@ pub struct Scan {
 /// The block devices cannot be listed, or there are too many.
 pub fn search(
     paths: &Paths,
-    settings: &Settings,
+    wait: Duration,
+    expected: &[Magic],
     include_loop: bool,
     journal: &mut Journal<'_>,
 ) -> Result<Scan, Error> {
@@ -143,16 +144,15 @@ pub fn search(
     let (mut looks, mut pause) = (1, FIRST_PAUSE);
     let scan = loop {
         let scan = Scan::of(paths, include_loop)?;
-        let mut expected = settings.expected.iter();
-        let Some(missing) = expected.find(|magic| !scan.has(**magic)) else {
+        let Some(missing) = expected.iter().find(|magic| !scan.has(**magic)) else {
             break scan;
         };
-        let left = settings.wait.saturating_sub(start.elapsed());
+        let left = wait.saturating_sub(start.elapsed());
         if left.is_zero() {
-            if !settings.wait.is_zero() {
+            if !wait.is_zero() {
                 journal.warn(format_args!(
                     "an expected disk with the magic \"{missing}\" did not appear within {} s",
-                    settings.wait.as_secs()
+                    wait.as_secs()
                 ));
             }
             break scan;

@@ -11,7 +11,7 @@
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -263,8 +263,15 @@ fn made(path: &Path, mode: u32, owner: Option<Owner>) -> io::Result<File> {
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = File::from(open(path, flags, Mode::empty())?);
-    directory.set_permissions(Permissions::from_mode(mode))?;
-    if let Some(Owner { user, group }) = owner {
+    // Only what is not so already: the mode of another's directory takes a right that the units do
+    // not leave.
+    let found = directory.metadata()?;
+    if found.mode() & 0o7777 != mode {
+        directory.set_permissions(Permissions::from_mode(mode))?;
+    }
+    if let Some(Owner { user, group }) = owner
+        && (found.uid(), found.gid()) != (user, group)
+    {
         fchown(&directory, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
     }
     Ok(directory)

@@ -168,7 +168,12 @@ impl Refresher<'_> {
             false => Err(gone(&disk.name, "another disk is in its place")),
         })?;
         let (directory, file, bytes) = (insecure::DIRECTORY, IMAGEPULLER.file, document.len());
-        journal.info(format_args!("{}: {directory}/{file} {word}, {bytes} bytes", disk.name));
+        let text = format!("{}: {directory}/{file} {word}, {bytes} bytes", disk.name);
+        match word {
+            // Every pull that fails asks.
+            "unchanged" => journal.detail(text),
+            _ => journal.info(text),
+        }
         Ok(word)
     }
 

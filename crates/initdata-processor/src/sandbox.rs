@@ -32,8 +32,6 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_pwrite64,
     libc::SYS_lseek,
     libc::SYS_fadvise64,
-    // What that took.
-    libc::SYS_getrusage,
     // Placing results; each only where the files' wall lets it.
     libc::SYS_unlinkat,
     libc::SYS_renameat2,

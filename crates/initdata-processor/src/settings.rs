@@ -1,7 +1,7 @@
 //! The settings, from one place each: what the image's author decided stands in
-//! `/etc/initdata-processor.toml`, part of the guest image and as measured as this program; two
-//! words of the kernel's command line, which is measured wherever there is something to measure it,
-//! say what differs by pod.
+//! `/etc/initdata-processor.toml`, part of the guest image and as measured as this program
+//! ([`Settings`]); two words of the kernel's command line, which is measured wherever there is
+//! something to measure it, say what differs by pod ([`Words`]).
 
 use std::fs::File;
 use std::io::Read;
@@ -57,7 +57,7 @@ pub const TARGETS: [Target; 1] = [IMAGEPULLER];
 /// What people call the measured document's disk.
 const INITDATA: &str = "initdata";
 
-/// What the image's author and the kernel's command line say.
+/// What the image's author decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whose `/run/insecure-cfg` is, with all that is in it; `None`: root's, whose this process is.
@@ -70,6 +70,11 @@ pub struct Settings {
     pub wait: Duration,
     /// How long all disks together may take to answer, besides.
     pub patience: Duration,
+}
+
+/// What the kernel's command line says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
     /// The disks without which the search waits.
     pub expected: Vec<Magic>,
     /// Whether an administrator accepts unverified initdata where there is no TEE.
@@ -124,36 +129,16 @@ impl Default for Text {
 }
 
 impl Settings {
-    /// Reads the file and the command line. Without the file its defaults hold.
+    /// Reads the file; without one the defaults hold.
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, or has a mistake: which is not the same as none.
+    /// It cannot be read, or has a mistake: which is not the same as none.
     pub fn load(paths: &Paths) -> Result<Self, Error> {
         let failed = || refused(format!("use the settings in {}", paths.settings.display()));
         let text = if_there(read_path(&paths.settings, MAX_SETTINGS_BYTES))
             .map_err(|error| failed().because(format!("read it: {error}")))?;
-        let mut settings = Self::parse(text.as_deref().map_or(&[], Vec::as_slice))
-            .map_err(|why| failed().because(why))?;
-        let cmdline = File::open(&paths.cmdline)
-            .map_err(Into::into)
-            .and_then(|file| read_stream(file.take(MAX_CMDLINE_BYTES as u64), MAX_CMDLINE_BYTES))
-            .map_err(|source| {
-                // Nobody knows which disks it expects.
-                refused(format!(
-                    "read the kernel's command line, {}, which may name expected disks",
-                    paths.cmdline.display()
-                ))
-                .because(source)
-            })?;
-        settings.allow_unverified = allows_unverified(&cmdline);
-        let values = words(&cmdline).filter_map(|word| word.strip_prefix(EXPECT.as_bytes()));
-        for name in values.flat_map(|value| value.split(|byte| *byte == b',')) {
-            if !name.is_empty() {
-                settings.expected.push(magic(name)?);
-            }
-        }
-        Ok(settings)
+        Self::parse(text.as_deref().map_or(&[], Vec::as_slice)).map_err(|why| failed().because(why))
     }
 
     /// Reads the text of the file.
@@ -179,9 +164,37 @@ impl Settings {
             accepted_disk: text.accepted_disk,
             wait: Duration::from_secs(text.wait.into()),
             patience: Duration::from_secs(text.patience.into()),
-            expected: Vec::new(),
-            allow_unverified: false,
         }
+    }
+}
+
+impl Words {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or expects a disk by a name that nothing has.
+    pub fn load(paths: &Paths) -> Result<Self, Error> {
+        let cmdline = File::open(&paths.cmdline)
+            .map_err(Into::into)
+            .and_then(|file| read_stream(file.take(MAX_CMDLINE_BYTES as u64), MAX_CMDLINE_BYTES))
+            .map_err(|source| {
+                // Nobody knows which disks it expects.
+                refused(format!(
+                    "read the kernel's command line, {}, which may name expected disks",
+                    paths.cmdline.display()
+                ))
+                .because(source)
+            })?;
+        let mut found =
+            Self { expected: Vec::new(), allow_unverified: allows_unverified(&cmdline) };
+        let values = words(&cmdline).filter_map(|word| word.strip_prefix(EXPECT.as_bytes()));
+        for name in values.flat_map(|value| value.split(|byte| *byte == b',')) {
+            if !name.is_empty() {
+                found.expected.push(magic(name)?);
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -244,7 +257,6 @@ mod tests {
             accepted_disk: AcceptedDisk::Copy,
             wait: Duration::from_secs(1),
             patience: Duration::from_secs(2),
-            ..Settings::default()
         };
         assert_eq!(Settings::parse(text).unwrap(), expected);
     }
@@ -306,16 +318,16 @@ mod tests {
             ("configdev.expect=imagepuller.toml", None),
         ] {
             let (_root, paths) = machine(cmdline);
-            let settings = Settings::load(&paths);
-            assert_eq!(settings.ok().map(|settings| settings.expected), expected, "{cmdline}");
+            let words = Words::load(&paths);
+            assert_eq!(words.ok().map(|words| words.expected), expected, "{cmdline}");
         }
         let (_root, paths) = machine("configdev.expect=a\u{1b}b");
-        let error = Settings::load(&paths).unwrap_err().chain();
+        let error = Words::load(&paths).unwrap_err().chain();
         let known =
             "look for a disk called \"a\\u{1b}b\": the known ones are initdata, imagepuller";
         assert_eq!(error, known);
         std::fs::remove_file(&paths.cmdline).unwrap();
-        assert!(Settings::load(&paths).is_err());
+        assert!(Words::load(&paths).is_err());
     }
 
     #[test]

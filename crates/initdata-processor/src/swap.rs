@@ -182,6 +182,7 @@ fn clear(directory: &File) -> io::Result<()> {
 }
 
 fn write(directory: &File, name: &str, content: &[u8]) -> io::Result<()> {
+    debug_assert!(!name.contains('/'), "names are constants or `initdata::FileName`s");
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
     let mut file = File::from(fd);

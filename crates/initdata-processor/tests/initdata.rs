@@ -409,7 +409,8 @@ fn a_run_begins_with_all_nodes_in_their_places() {
         .disk("vdc", &[7; 512]);
     let mut sink = Vec::new();
     let mut journal = Journal::new(&mut sink, Log::Stderr, false);
-    let stopped = Agent::close(&machine.options.paths, AcceptedDisk::Remove).unwrap();
+    let mut stopped = Agent::close(&machine.options.paths, AcceptedDisk::Remove).unwrap();
+    stopped.put_back(&machine.options.paths.dev);
     stopped.withdraw_all(&mut journal).unwrap();
     // One came again meanwhile.
     fs::write(machine.node("vdc"), [8; 512]).unwrap();

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,8 @@ fn inside_only_disks_can_be_read_and_only_results_written() {
     // The rights are a thread's.
     thread::spawn(move || {
         let measured = Swap::prepare(&paths.run, "measured-cfg", &[]).unwrap();
-        let agent = Agent::close(&paths, AcceptedDisk::Remove).unwrap();
+        let mut agent = Agent::close(&paths, AcceptedDisk::Remove).unwrap();
+        agent.put_back(&paths.dev);
         let insecure = Insecure::make(&paths.run, None).unwrap();
         let mut grants = agent.grants();
         grants.extend(sandbox::results(measured.home(), &insecure));
@@ -249,7 +251,21 @@ fn a_disk_that_never_comes_ends_the_wait() {
     let expect = format!("configdev.expect=imagepuller {UNVERIFIED}");
     let machine = Machine::new().cmdline(&expect).settings("wait = 1\n");
     let machine = machine.disk("vda", &initdata(DOCUMENT));
-    let (code, log) = Running::start(&machine, &[]).finish();
+    // Others come and go all the time, which moves no deadline.
+    let running = Running::start(&machine, &[]);
+    let (block, sysfs) = (machine.options.paths.block.join("vdb"), "../devices/virtual/block/vdb");
+    let storm = AtomicBool::new(true);
+    let (code, log) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while storm.load(Ordering::Relaxed) {
+                std::os::unix::fs::symlink(sysfs, &block).unwrap();
+                fs::remove_file(&block).unwrap();
+            }
+        });
+        let ended = running.finish();
+        storm.store(false, Ordering::Relaxed);
+        ended
+    });
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("magic \"imgpullr\" did not appear within 1 s"), "{log}");
     let error = &machine.insecure().unwrap()["imagepuller.error"];

@@ -11,7 +11,6 @@
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
-//! - [`peak_memory`]: how much this process had.
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
 //! - [`mod@replace`]: a file that is replaced at once.
 //! - [`rooted`]: files below a directory that cannot be left by `..` or a symbolic link.
@@ -27,7 +26,6 @@ pub mod locked;
 #[cfg(feature = "loop-device")]
 pub mod loop_device;
 pub mod memfd;
-pub mod peak_memory;
 pub mod plugin_process;
 pub mod replace;
 pub mod rooted;

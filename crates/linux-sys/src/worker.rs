@@ -2,7 +2,7 @@
 //! that does not answer: a process in such a read cannot be ended, only left behind.
 #![expect(unsafe_code, reason = "a process is copied")]
 
-use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,11 +44,13 @@ pub enum Ended {
 /// `EINVAL` where this process has several threads: in a copy, locks that the others hold would
 /// stay locked. Those of the system calls.
 pub fn start(work: impl FnOnce() -> u8) -> io::Result<Worker> {
-    // SAFETY: a number. Changes nothing, and fails in a process with several threads.
-    check(unsafe { libc::unshare(libc::CLONE_THREAD) })?;
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(Errno::INVAL.into());
+    }
     let parent = getpid();
     // SAFETY: this process has one thread, so its copy is whole. It never returns from here.
-    match check(unsafe { libc::fork() })? {
+    match unsafe { libc::fork() } {
+        ..0 => Err(io::Error::last_os_error()),
         0 => {
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 set_parent_process_death_signal(Some(Signal::KILL)).ok()?;
@@ -92,12 +94,5 @@ impl Worker {
     pub fn kill(mut self) {
         let _ = kill_process(self.pid, Signal::KILL);
         let _ = self.wait(LAST_BREATH);
-    }
-}
-
-fn check(result: c_int) -> io::Result<c_int> {
-    match result {
-        0.. => Ok(result),
-        _ => Err(io::Error::last_os_error()),
     }
 }

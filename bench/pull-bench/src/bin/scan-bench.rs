@@ -105,10 +105,7 @@ fn table(report: &Report) -> Result<()> {
     for state in ["cold", "warm"] {
         let [ours, agent] = ["initdata-processor", "agent-loop"].map(|program| {
             let figures = figures(report, &format!("{state}-{program}"))?;
-            println!(
-                "{state:<6}{program:<20}{:>10.2}{:>16.0}",
-                figures.total_ms, figures.peak_kib
-            );
+            println!("{state:<6}{program:<20}{:>10.2}{:>16.0}", figures.total_ms, figures.peak_kib);
             anyhow::Ok(figures)
         });
         println!("{state:<6}{:<20}{:>10.2}", "ratio", ours?.total_ms / agent?.total_ms);

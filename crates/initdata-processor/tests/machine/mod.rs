@@ -151,6 +151,9 @@ impl Machine {
             None => Ok(files.remove("imagepuller.toml")),
         };
         assert!(files.is_empty());
+        // What is logged is what was written, or the exit code says otherwise.
+        let said = if initdata.is_ok() { 0 } else { 65 };
+        assert!(code == said || code == 70, "{code}: {}", self.log);
         Outcome { code, initdata, puller }
     }
 
