@@ -1,8 +1,8 @@
 //! What the stand-in of the agent sees in the guest, and how it says it on the console.
 //!
-//! All that was seen so far is one line `@@ 0 smoke {...}`, which [`vm_harness::Report`] finds among
-//! everything else; the last one counts. The guest's image is not believed to be honest: it is its
-//! builder who asks.
+//! All that was seen so far is one line `@@ 0 smoke {...}`, which [`vm_harness::Report`] finds
+//! among everything else; the last one counts. The guest's image is not believed to be honest: it
+//! is its builder who asks.
 
 use serde::{Deserialize, Serialize};
 use vm_harness::Report;

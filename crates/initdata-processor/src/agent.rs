@@ -11,11 +11,11 @@
 //! | accepted | `copy` | a read-only loop device over the accepted document in the guest's memory |
 //! | accepted | `keep` | the disk, which the host can still change |
 //!
-//! The directory is `/run/confidential-containers/initdata`, where such an agent leaves the document
-//! for its companions. It is ours from the start, and the units make it read-only before the agent
-//! starts: that ends an agent that finds a disk nevertheless, plugged in late, because it has to
-//! write there before it takes its policy from the disk. With `copy` and `keep` it is left to the
-//! agent where initdata was accepted.
+//! The directory is `/run/confidential-containers/initdata`, where such an agent leaves the
+//! document for its companions. It is ours from the start, and the units make it read-only before
+//! the agent starts: that ends an agent that finds a disk nevertheless, plugged in late, because it
+//! has to write there before it takes its policy from the disk. With `copy` and `keep` it is left
+//! to the agent where initdata was accepted.
 //!
 //! A disk is taken away by its device node, which goes to `/dev/.initdata`. What has no node in
 //! `/dev` itself is not found: devtmpfs makes one when a device appears, and not again for a device
@@ -114,8 +114,8 @@ impl Agent {
         Ok(Self { accepted_disk, directory, parent, nodes: None })
     }
 
-    /// Puts all nodes back that an earlier run took, so that this one finds what the first one found:
-    /// for who has the lock.
+    /// Puts all nodes back that an earlier run took, so that this one finds what the first one
+    /// found: for who has the lock.
     pub fn put_back(&mut self, dev: &Path) {
         self.nodes = Nodes::open(dev);
     }
@@ -173,8 +173,8 @@ impl Agent {
         copy.map_or(Ok(()), |copy| copy.fill(whole))
     }
 
-    /// Leaves the directory to an agent that finds accepted initdata on a disk, so that it can write
-    /// there. Nothing can be refused any more after that.
+    /// Leaves the directory to an agent that finds accepted initdata on a disk, so that it can
+    /// write there. Nothing can be refused any more after that.
     ///
     /// # Errors
     ///

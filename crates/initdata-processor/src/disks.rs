@@ -323,8 +323,8 @@ impl<'a> Looking<'a> {
 
     /// Looks at the first bytes of the device that sysfs calls `name`.
     ///
-    /// A question to sysfs costs as much as reading a sector, so only about what carries a magic, or
-    /// cannot be read, one is asked.
+    /// A question to sysfs costs as much as reading a sector, so only about what carries a magic,
+    /// or cannot be read, one is asked.
     fn at(&mut self, name: &str) -> Result<Disk, Passed> {
         let passed = |kind, reason: String| Passed { name: name.to_owned(), reason, kind };
         let attributes = self.paths.block.join(name);

@@ -1,5 +1,6 @@
 //! `/run/insecure-cfg`: the files from unmeasured disks, or the reasons why there are none; and
-//! `/run/initdata-processor`: which disk the boot found for each, so that no other one is read again.
+//! `/run/initdata-processor`: which disk the boot found for each, so that no other one is read
+//! again.
 //!
 //! Each file has three states: it is there; its error file is there; neither, which means "no
 //! configuration". The image puller looks for the error file first, so each change below passes

@@ -18,8 +18,8 @@
 //! the local kernel, over a channel that the host cannot write to, and only this program reads it.
 //!
 //! Read [`boot`] first, where the order is; `main.rs` only parses arguments ([`cli`]). Then what it
-//! asks: [`evidence`] for the announced field, [`disks`] for what is attached. Then where it writes:
-//! [`swap`] with the [`policy`], [`insecure`], and [`agent`] for what a stock agent finds.
+//! asks: [`evidence`] for the announced field, [`disks`] for what is attached. Then where it
+//! writes: [`swap`] with the [`policy`], [`insecure`], and [`agent`] for what a stock agent finds.
 //! [`watch`] and [`sandbox`] are around the work, [`refresh`] is the other command. [`settings`],
 //! [`error`], [`journal`], [`paths`], `names` and [`bug`] serve all of them.
 

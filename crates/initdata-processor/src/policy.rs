@@ -112,8 +112,8 @@ fn quoted(text: &str, max_bytes: usize) -> String {
     format!("\"{escaped}\"")
 }
 
-/// What is put in place where initdata brings no policy: the image's own, which is part of the guest
-/// image and as measured as this program.
+/// What is put in place where initdata brings no policy: the image's own, which is part of the
+/// guest image and as measured as this program.
 ///
 /// So there is a policy in `/run/measured-cfg` after every run, and the agent can always be told to
 /// read it: an agent that finds no file there ends, and takes the guest with it.

@@ -1,8 +1,8 @@
 //! Work on disks, watched: whoever waits for a disk says so, and not for ever.
 //!
 //! A process whose read does not come back cannot even be killed. So the work is done by a copy of
-//! this process, and what remains here looks at the clock, and at a page of memory in which the copy
-//! notes which disk it asks.
+//! this process, and what remains here looks at the clock, and at a page of memory in which the
+//! copy notes which disk it asks.
 
 use std::fs::File;
 use std::io;
@@ -17,8 +17,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::error::{Error, refused};
 use crate::journal::Journal;
 
-/// How long after one look at the work the next one comes. A disk at which the work stands at two of
-/// them is named: so all that takes twice as long is.
+/// How long after one look at the work the next one comes. A disk at which the work stands at two
+/// of them is named: so all that takes twice as long is.
 const TICK: Duration = Duration::from_millis(250);
 
 /// How many slow disks are named: the host decides how many there are.

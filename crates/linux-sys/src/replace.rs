@@ -13,9 +13,9 @@ use rustix::io::Errno;
 /// Puts a file with `content` at `name` in `directory`: readers find what was there before, or all
 /// of the new one. It has `mode` and `owner`, a user and a group, from its first byte on.
 ///
-/// `name` does not begin with a dot: until it is whole the file is called `.NAME`, and what a killed
-/// writer left there is removed. Who writes the same name at the same time is kept out by a lock of
-/// the caller's. Not synced to a disk.
+/// `name` does not begin with a dot: until it is whole the file is called `.NAME`, and what a
+/// killed writer left there is removed. Who writes the same name at the same time is kept out by a
+/// lock of the caller's. Not synced to a disk.
 ///
 /// # Errors
 ///

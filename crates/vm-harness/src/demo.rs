@@ -222,7 +222,8 @@ fn summary(site: &Site, report: &Report, phases: &Phases, total: f64) {
         files.len(),
         files.iter().take(4).copied().collect::<Vec<_>>().join(" ")
     );
-    // The program's own figure, `NAME: finished after ...`, and the kernel's for the one that goes on.
+    // The program's own figure, `NAME: finished after ...`, and the kernel's for the one that goes
+    // on.
     say!(
         "  guest     {}",
         report
