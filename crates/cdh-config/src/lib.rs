@@ -6,7 +6,7 @@
 //! left out in silence. `docs/credentials.md` has the table.
 //!
 //! Not here: where the texts come from, and what happens beside a measured `imagepuller.toml`
-//! (`puller_config::Document::complete`).
+//! (`registry_config::Document::complete`).
 //!
 //! - `image`, `parameters`: the keys of `[image]`, and the kernel parameters that stand in for it.
 //! - [`registries_conf`]: the tables of a registries.conf, for every engine that reads one.
@@ -25,7 +25,7 @@ mod writing;
 mod tests;
 
 use foreign_text::toml::Tree;
-use puller_config::Document;
+use registry_config::Document;
 
 use finding::Findings;
 pub use finding::{Finding, MAX_FINDINGS, Place, lines};

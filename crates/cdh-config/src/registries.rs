@@ -6,7 +6,9 @@
 
 use foreign_text::shown;
 use foreign_text::toml::{Field, Table};
-use puller_config::{MAX_REGISTRIES, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
+use registry_config::{
+    MAX_REGISTRIES, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite,
+};
 
 use crate::finding::{Findings, Place};
 use crate::image::UNKNOWN;

@@ -2,7 +2,7 @@
 //! the caller's to say.
 
 use foreign_text::toml::{Field, Table, WrongType};
-use puller_config::{Rewrite, Rule};
+use registry_config::{Rewrite, Rule};
 
 /// A file.
 #[derive(Debug, Default)]

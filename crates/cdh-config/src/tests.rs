@@ -27,7 +27,7 @@ fn owners_get_what_they_wrote_or_what_has_no_counterpart() {
 
 #[test]
 fn numbers_and_lengths_are_bounded() {
-    let root = include_str!("../../puller-config/tests/data/root.pem");
+    let root = include_str!("../../registry-config/tests/data/root.pem");
     let rules = |text: &str| format!("[[image.registry_config.registry]]\n{text}");
     let each = (0..1000).map(|at| rules(&format!("prefix='r{at}'\n"))).collect::<String>();
     let roots = format!("[image]\nextra_root_certificates = ['''{}''']\n", root.repeat(9));

@@ -1,6 +1,6 @@
 //! The document that says the same.
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES, RegistryName, Roots};
+use registry_config::{Document, MAX_DOCUMENT_BYTES, RegistryName, Roots};
 use toml::Value;
 
 use crate::finding::{Findings, Place};

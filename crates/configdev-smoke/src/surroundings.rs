@@ -175,7 +175,7 @@ mod tests {
         for has_login in [true, false] {
             let document = Surroundings::default().start_registry(has_login).unwrap();
             assert_eq!(document.contains("password"), has_login);
-            let parsed = puller_config::Document::parse(document.as_bytes());
+            let parsed = registry_config::Document::parse(document.as_bytes());
             assert!(parsed.is_ok(), "{:?}", parsed.err());
         }
     }

@@ -1,6 +1,6 @@
 //! Whether the client certificate of a document can be used.
 
-use puller_config::ClientIdentity;
+use registry_config::ClientIdentity;
 use zeroize::Zeroize as _;
 
 /// Why TLS would not take it, as a fragment; nothing where it would.

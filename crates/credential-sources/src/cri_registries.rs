@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foreign_text::toml::join;
-use puller_config::{MAX_REWRITES, RegistryHost, Rewrite, Secret};
+use registry_config::{MAX_REWRITES, RegistryHost, Rewrite, Secret};
 
 use crate::Offered;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};

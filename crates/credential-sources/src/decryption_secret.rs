@@ -33,7 +33,7 @@ mod value;
 use std::collections::BTreeMap;
 
 use jose::{KeyError, PrivateKey};
-use puller_config::{DecryptionKey, RegistryName, Secret};
+use registry_config::{DecryptionKey, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use self::reading::Reading;

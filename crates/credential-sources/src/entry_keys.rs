@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::Document;
-use puller_config::credential_rule::looks_sealed;
+use registry_config::Document;
+use registry_config::credential_rule::looks_sealed;
 use zeroize::Zeroizing;
 
 use crate::Offered;
@@ -121,7 +121,7 @@ pub(crate) fn check(keys: &Keys) -> Result<(), String> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-    use puller_config::{Credentials, Match, RegistryHost, Secret};
+    use registry_config::{Credentials, Match, RegistryHost, Secret};
 
     use super::*;
 

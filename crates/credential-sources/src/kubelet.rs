@@ -24,7 +24,7 @@ pub mod matching;
 pub mod protocol;
 pub mod run;
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 /// The repository that is asked about; it need not exist.
 pub const PROBE: &str = "probe";

@@ -6,7 +6,7 @@
 //! win over what an administrator wrote in the document itself.
 //!
 //! Not here: which files are read on a node and when (`kata-configdev` decides that), and the
-//! document's own rules (`puller-config`).
+//! document's own rules (`registry-config`).
 //!
 //! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them.
 //!   [`secretgen`]: in which order several count.

@@ -34,7 +34,7 @@ mod tests;
 
 use std::fmt;
 
-use puller_config::{
+use registry_config::{
     Checked, Document, MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems, Registries, RegistryHost,
     RegistryName, Warning, is_below,
 };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::{Credentials, Secret};
+use registry_config::{Credentials, Secret};
 
 /// What a source says about one registry, in the document's terms.
 #[derive(Clone, Debug)]

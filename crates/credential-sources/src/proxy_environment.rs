@@ -4,7 +4,7 @@
 //! both are there and it is not empty (`golang.org/x/net/http/httpproxy`). Nothing of a proxy is
 //! ever shown: its address may hold a password.
 
-use puller_config::{Document, RegistryHost, Secret};
+use registry_config::{Document, RegistryHost, Secret};
 use zeroize::Zeroizing;
 
 use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key};

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
 use foreign_text::toml::{Field, Table};
-use puller_config::{RegistryHost, Rewrite};
+use registry_config::{RegistryHost, Rewrite};
 
 use self::repositories::{Group, Mirrors};
 use crate::printable;

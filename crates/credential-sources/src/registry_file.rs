@@ -35,7 +35,7 @@ mod report;
 use std::path::Path;
 use std::sync::Arc;
 
-use puller_config::{Rewrite, Secret, decode_base64};
+use registry_config::{Rewrite, Secret, decode_base64};
 use zeroize::Zeroizing;
 
 use crate::Offered;

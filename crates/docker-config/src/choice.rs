@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use puller_config::{Credentials, RegistryHost};
+use registry_config::{Credentials, RegistryHost};
 use thiserror::Error;
 
 use crate::{DockerConfig, Entry, Unusable, key};
@@ -279,7 +279,7 @@ mod tests {
             (
                 format!(
                     "\"username\":\"a\",\"password\":\"{}\"",
-                    "p".repeat(puller_config::MAX_CREDENTIAL_BYTES + 1)
+                    "p".repeat(registry_config::MAX_CREDENTIAL_BYTES + 1)
                 ),
                 None,
             ),

@@ -5,10 +5,10 @@ use std::fmt;
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use puller_config::credential_rule::{
+use registry_config::credential_rule::{
     self, check_password, check_text, check_token, check_username,
 };
-use puller_config::{Credentials, Rule, Secret};
+use registry_config::{Credentials, Rule, Secret};
 use thiserror::Error;
 use zeroize::Zeroizing;
 

@@ -15,7 +15,7 @@
 //! `https://reg.corp/v2`, without the slash, is a path for kubelet and the registry itself for
 //! podman, which is why it stands for neither.
 
-use puller_config::{RegistryHost, RegistryName};
+use registry_config::{RegistryHost, RegistryName};
 
 /// The versions of registries' interfaces as whole paths.
 const VERSIONS: [&str; 2] = ["/v1", "/v2"];
@@ -117,7 +117,7 @@ fn without_scheme(key: &str) -> &str {
     key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key)
 }
 
-fn pattern(host: &str, has_path: bool, reason: puller_config::InvalidName) -> Meaning {
+fn pattern(host: &str, has_path: bool, reason: registry_config::InvalidName) -> Meaning {
     if !host.contains(['*', '?', '[']) {
         return Meaning::Nothing(reason.to_string());
     }

@@ -46,7 +46,7 @@ pub use json::{ConfigError, Shape, shape};
 pub const MAX_CONFIG_BYTES: usize = 1 << 20;
 
 /// The most entries of a file: as many as the document has.
-pub const MAX_ENTRIES: usize = puller_config::MAX_REGISTRIES;
+pub const MAX_ENTRIES: usize = registry_config::MAX_REGISTRIES;
 
 /// The most JSON values of a file, also in what is not read: many times what its entries take. They
 /// take memory while the file is read. Raising it breaks nothing.

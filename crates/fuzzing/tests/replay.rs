@@ -68,8 +68,8 @@ replay! {
     options: "../../ocicrypt/fuzz/fuzz_targets/options.rs";
     packet: "../../ocicrypt/fuzz/fuzz_targets/packet.rs";
     version: "../../program-version/fuzz/fuzz_targets/version.rs";
-    document: "../../puller-config/fuzz/fuzz_targets/document.rs";
-    resource_uri: "../../puller-config/fuzz/fuzz_targets/resource_uri.rs";
+    document: "../../registry-config/fuzz/fuzz_targets/document.rs";
+    resource_uri: "../../registry-config/fuzz/fuzz_targets/resource_uri.rs";
     challenge: "../../registry-client/fuzz/fuzz_targets/challenge.rs";
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use oci_image::named::NamedReference;
 use oci_image::reference::InvalidReference;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 /// A kind of `signedIdentity`.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 
 use oci_image::digest::Digest;
 use oci_image::named::{NamedReference, is_repository_path, is_tag};
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 /// What a scope's text stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The one place that does so, for the guest that pulls and for the host that checks a document or
 //! explains an image. `docs/image-policy.md` has the rules.
 
-use puller_config::{ImagePolicy, PolicyPart, PolicySource, Problems};
+use registry_config::{ImagePolicy, PolicyPart, PolicySource, Problems};
 
 use crate::conditions::{Conditions, Fault, List};
 use crate::json_node::InvalidPolicy;

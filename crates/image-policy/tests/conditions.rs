@@ -4,7 +4,7 @@
 use image_policy::conditions::List;
 use image_policy::{Conditions, Policy, section};
 use oci_image::named::NamedReference;
-use puller_config::Document;
+use registry_config::Document;
 
 const SIGNED: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"}]"#;
 const ACCEPT: &str = r#"[{"type":"insecureAcceptAnything"}]"#;

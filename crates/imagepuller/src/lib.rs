@@ -2,7 +2,7 @@
 //!
 //! The host controls the network and the configuration. Neither can make the puller use content
 //! that the reference does not name. Not here: how the configuration got into the guest
-//! (`initdata-processor`), what it may say (`puller-config`), the wire of the service
+//! (`initdata-processor`), what it may say (`registry-config`), the wire of the service
 //! (`imagepuller-api`), and the work itself: what images are (`oci-image`), where they come from
 //! (`registry-client`), how a layer is unpacked (`layer-unpack`) and kept (`layer-store`).
 //!

@@ -31,8 +31,8 @@ use oci_image::platform::Platform;
 use oci_image::reference::ImageReference;
 use oci_image::search::Image;
 use pull_route::Settings;
-use puller_config::ResourceSource;
 use registry_client::{Documents, Patience, PlainHosts};
+use registry_config::ResourceSource;
 
 use crate::blocking::blocking;
 use crate::bundle::Bundle;

@@ -15,8 +15,8 @@ use imagepuller_api::message::{
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
-use puller_config::ResourceSource;
 use registry_client::{Documents, LastFailure, Patience};
+use registry_config::ResourceSource;
 use tokio::sync::RwLock;
 use ttrpc::r#async::{Server, TtrpcContext};
 

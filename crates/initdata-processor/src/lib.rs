@@ -13,7 +13,7 @@
 //!   answers every pull with it.
 //!
 //! Deliberately not here: the image format (`config-image`), the initdata document and its digest
-//! (`initdata`), the content of the configuration (`puller-config`, in the image puller), the
+//! (`initdata`), the content of the configuration (`registry-config`, in the image puller), the
 //! ioctls themselves (`linux-sys`), and any check of the report's signature: the report comes from
 //! the local kernel, over a channel that the host cannot write to, and only this program reads it.
 //!

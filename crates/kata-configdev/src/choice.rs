@@ -9,7 +9,7 @@ mod view;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use puller_config::MAX_DOCUMENT_BYTES;
+use registry_config::MAX_DOCUMENT_BYTES;
 use zeroize::Zeroizing;
 
 use crate::document_pattern::PatternFault;

@@ -5,7 +5,7 @@
 //! no secret at all.
 //!
 //! Not here: what is wrong with Kata's own files (`node_installer::kata`, by which the installer is
-//! ready or not), with the settings ([`crate::settings`]) and with a document (`puller-config`, as
+//! ready or not), with the settings ([`crate::settings`]) and with a document (`registry-config`, as
 //! `check` shows it). Each check is a file with one function that says its findings:
 //!
 //! - [`handlers`]: Kata's configurations. [`set`]: a wrapper, its settings, its handlers.

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use puller_config::Problems;
+use registry_config::Problems;
 
 use crate::choice::ChoiceError;
 use crate::exit;
@@ -197,7 +197,7 @@ fn excerpt(problems: &Problems) -> String {
 mod tests {
     use std::path::Path;
 
-    use puller_config::{Document, MAX_PROBLEMS};
+    use registry_config::{Document, MAX_PROBLEMS};
 
     use super::*;
 

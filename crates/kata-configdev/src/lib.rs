@@ -8,7 +8,7 @@
 //! configuration itself calls [`attach::attach`], or the command of that name.
 //!
 //! Not here: the format of the image (`config-image`), the meaning of the document
-//! (`puller-config`), and everything that happens in the guest.
+//! (`registry-config`), and everything that happens in the guest.
 //!
 //! Entry points: [`wrapper::run`] and [`cli::run`], one per program, and [`attach::attach`] for
 //! runtimes.

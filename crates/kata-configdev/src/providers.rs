@@ -23,7 +23,7 @@ use std::time::Instant;
 use credential_sources::kubelet::answer::{offers, offers_below};
 use credential_sources::kubelet::config::Provider;
 use credential_sources::{Finding, Loss, Offer, merge};
-use puller_config::{Document, Registries, RegistryHost};
+use registry_config::{Document, Registries, RegistryHost};
 
 use self::cache::Cache;
 use self::questions::Inquiry;

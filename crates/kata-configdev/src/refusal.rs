@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use config_image::Magic;
 use foreign_text::one_line;
-use puller_config::NodeError;
+use registry_config::NodeError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use credential_sources::Finding;
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
 use crate::choice::{DocumentFile, DocumentText};

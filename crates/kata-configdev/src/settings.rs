@@ -26,7 +26,7 @@ pub(crate) use kubelet_files::{FLAG_FILES as KUBELET_FLAG_FILES, find as kubelet
 pub use qemu::Qemu;
 pub use rules::RULES;
 
-use puller_config::NodeError;
+use registry_config::NodeError;
 
 use crate::capacity::Capacity;
 use crate::namespace::Engine;

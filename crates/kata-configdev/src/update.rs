@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use config_image::Magic;
-use puller_config::{Document, Registry, RegistryName};
+use registry_config::{Document, Registry, RegistryName};
 use zeroize::Zeroizing;
 
 use crate::sandbox_id::SandboxId;

@@ -15,7 +15,7 @@ fn the_projects_two_halves_understand_each_other() {
     use credential_sources::kubelet::config::Providers;
     use credential_sources::kubelet::probe;
     use credential_sources::kubelet::run::{Question, ask};
-    use puller_config::RegistryHost;
+    use registry_config::RegistryHost;
 
     let folder = Folder::new();
     let document =

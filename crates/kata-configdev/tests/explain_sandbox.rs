@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use config_image::Magic;
-use puller_config::{Credentials, Document, Match, RegistryHost};
+use registry_config::{Credentials, Document, Match, RegistryHost};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -12,7 +12,7 @@ use config_image::Magic;
 use kata_configdev::attach::{Carrier, Request, attach};
 use kata_configdev::sandbox_id::SandboxId;
 use kata_configdev::settings::Settings;
-use puller_config::Document;
+use registry_config::Document;
 
 const ANSWER: &str = r#"{"kind":"CredentialProviderResponse",
 "apiVersion":"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Registry",

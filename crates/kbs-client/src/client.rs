@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use puller_config::{ResourceSource, ResourceUri};
+use registry_config::{ResourceSource, ResourceUri};
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Fault};

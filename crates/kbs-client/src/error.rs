@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use puller_config::ResourceSource;
+use registry_config::ResourceSource;
 use thiserror::Error;
 
 /// Why a secret could not be had.

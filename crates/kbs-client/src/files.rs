@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use foreign_text::bounded::{self, ReadError};
 use foreign_text::json::{Duplicates, Limits, read_object};
-use puller_config::ResourceUri;
+use registry_config::ResourceUri;
 use zeroize::Zeroizing;
 
 use crate::error::Fault;

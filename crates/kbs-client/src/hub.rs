@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use imagepuller_api::message::{GetResourceRequest, GetResourceResponse};
 use protobuf::Message as _;
-use puller_config::ResourceUri;
+use registry_config::ResourceUri;
 use ttrpc::Code;
 use zeroize::Zeroizing;
 

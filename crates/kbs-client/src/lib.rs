@@ -7,7 +7,7 @@
 //! content; errors say why the source failed, and repeat neither secrets nor foreign texts.
 //!
 //! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and
-//! which source there is (`[resources]`, read by `puller-config`). Nothing is kept, and nothing is
+//! which source there is (`[resources]`, read by `registry-config`). Nothing is kept, and nothing is
 //! read from the environment. Memory that held a secret is zeroed.
 //!
 //! Begin at [`Client::new`], then [`Client::resource`].

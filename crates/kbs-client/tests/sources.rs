@@ -6,7 +6,7 @@ use crate::support;
 
 use confidential_fixtures::{DataHub, Vault};
 use kbs_client::Client;
-use puller_config::ResourceUri;
+use registry_config::ResourceUri;
 use support::{PATIENT, TAG, ask, run, uri};
 
 const SECRET: &str = "hunter2 and more";

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use confidential_fixtures::{DataHub, Vault, recorded, recorded_bytes, recorded_call};
 use kbs_client::Client;
-use puller_config::ResourceSource;
+use registry_config::ResourceSource;
 use serde_json::Value;
 use support::{PATIENT, answering, run};
 

@@ -4,7 +4,7 @@
 //! sandbox has a disk that an update can fill. Before the secret comes, the document says nothing,
 //! or for a [required](crate::Set::required) set why each pull fails.
 
-use puller_config::{Document, NodeError};
+use registry_config::{Document, NodeError};
 use zeroize::Zeroizing;
 
 use crate::Set;

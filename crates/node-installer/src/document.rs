@@ -8,7 +8,7 @@ use credential_sources::decryption_secret::{Imported, import, put_below};
 use credential_sources::docker_config::{Input, Widening, offers};
 use credential_sources::merge::{Merged, merge};
 use credential_sources::{Finding, Loss};
-use puller_config::{Document as Parsed, Effect, MAX_DOCUMENT_BYTES, Warning};
+use registry_config::{Document as Parsed, Effect, MAX_DOCUMENT_BYTES, Warning};
 use zeroize::Zeroizing;
 
 use crate::decryption_keys;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use credential_sources::merge::MergeError;
-use puller_config::{MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems};
+use registry_config::{MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems};
 
 use crate::administered::NotAdministered;
 use crate::kata::Finding;

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 
 use foreign_text::bounded::{ReadError, read_path};
-use puller_config::MAX_DOCUMENT_BYTES;
+use registry_config::MAX_DOCUMENT_BYTES;
 use tracing::info;
 use zeroize::Zeroizing;
 

@@ -5,7 +5,7 @@
 //! Reasons never quote the text: a name that somebody wrote with a password in it must not end up
 //! in an event.
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use crate::digest::Digest;
 use crate::reference::InvalidReference;

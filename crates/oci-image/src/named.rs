@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use crate::digest::Digest;
 use crate::name::{self, Name};

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use puller_config::Problems;
+use registry_config::Problems;
 
 use crate::digest::Digest;
 use crate::named::NamedReference;
@@ -95,7 +95,7 @@ impl Pins {
     ///
     /// Each that has none: no name of an image, a name with a digest in it, two spellings of one
     /// name, something else than a digest, several digests of one tag.
-    pub fn read(written: &puller_config::Pins) -> Result<Self, Problems> {
+    pub fn read(written: &registry_config::Pins) -> Result<Self, Problems> {
         let mut pins = Self { is_only: written.is_only, repositories: BTreeMap::new() };
         let mut lines = BTreeMap::new();
         let faults = written.all.iter().filter_map(|pin| {
@@ -113,12 +113,12 @@ impl Pins {
             };
             Some((pin, fault))
         });
-        puller_config::Pins::refuse(faults)?;
+        registry_config::Pins::refuse(faults)?;
         Ok(pins)
     }
 
     /// Adds a pin and gives the one spelling of its name.
-    fn add(&mut self, pin: &puller_config::Pin) -> Result<String, String> {
+    fn add(&mut self, pin: &registry_config::Pin) -> Result<String, String> {
         let named = NamedReference::parse(&pin.name).map_err(|error| error.to_string())?;
         if named.digest().is_some() {
             return Err("a pin's name has no digest: that is its value".to_owned());

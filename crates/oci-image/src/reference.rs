@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::{InvalidName, RegistryHost};
+use registry_config::{InvalidName, RegistryHost};
 
 use crate::digest::{Digest, InvalidDigest};
 pub use crate::name::MAX_REFERENCE_BYTES;

@@ -5,7 +5,7 @@
 use oci_image::named::NamedReference;
 use oci_image::pins::{Meant, Pins, Refused};
 use proptest::prelude::*;
-use puller_config::Document;
+use registry_config::Document;
 
 /// A digest of one letter.
 fn digest(letter: char) -> String {

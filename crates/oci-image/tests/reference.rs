@@ -8,7 +8,7 @@ use oci_image::reference::{
 };
 use oci_spec::distribution::Reference;
 use proptest::prelude::*;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use test_command::hold_cases;
 
 const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

@@ -11,7 +11,7 @@
 //! wrapped. Three kinds of wrapping are not read; where a layer has no other, the error names them
 //! (see [`Scheme`]).
 //!
-//! Not here: where keys come from (`puller-config`, `kbs-client`), how JWE is opened (`jose`), and
+//! Not here: where keys come from (`registry-config`, `kbs-client`), how JWE is opened (`jose`), and
 //! that a layer without its key is never taken for a plain one (`imagepuller`).
 //!
 //! Begin at [`Encryption::parse`].

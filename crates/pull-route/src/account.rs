@@ -1,6 +1,6 @@
 //! Who the puller is to a source, and in which order that is tried.
 
-use puller_config::{Credentials, Registry, RegistryHost};
+use registry_config::{Credentials, Registry, RegistryHost};
 
 use crate::reason::Reason;
 use crate::settings::Authority;

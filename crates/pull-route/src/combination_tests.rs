@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use docker_config::DockerConfig;
-use puller_config::{Credentials, Origin};
+use registry_config::{Credentials, Origin};
 use url::Url;
 
 use crate::settings::tests::{entry, host, login, settings};

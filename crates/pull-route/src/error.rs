@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use puller_config::{NoRepository, NodeError, Rule};
+use registry_config::{NoRepository, NodeError, Rule};
 use thiserror::Error;
 
 use crate::reason::Reason;

@@ -14,7 +14,7 @@
 //!   ([`no_proxy`]).
 //! - [`address`]: addresses that no server may send the puller to.
 //!
-//! Not here: what a document may say (`puller-config`), and HTTP (`registry-client`).
+//! Not here: what a document may say (`registry-config`), and HTTP (`registry-client`).
 
 mod account;
 pub mod address;

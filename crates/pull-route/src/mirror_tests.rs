@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::Credentials;
+use registry_config::Credentials;
 
 use crate::settings::tests::{entry, host, login, settings};
 use crate::{Error, Reason, Route};

@@ -21,7 +21,7 @@
 mod filling;
 mod making;
 
-use puller_config::{RegistryHost, ResourceUri};
+use registry_config::{RegistryHost, ResourceUri};
 use url::Url;
 
 use crate::account::Account;

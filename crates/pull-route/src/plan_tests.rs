@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use docker_config::DockerConfig;
-use puller_config::{Credentials, Roots};
+use registry_config::{Credentials, Roots};
 use url::Url;
 
 use crate::settings::tests::{entry, host, login, settings};

@@ -1,6 +1,6 @@
 //! Which proxy a URL is asked through: the document's, never the environment's.
 
-use puller_config::{ExtraEnv, ProxyUrl};
+use registry_config::{ExtraEnv, ProxyUrl};
 use url::Url;
 
 use crate::no_proxy::NoProxy;

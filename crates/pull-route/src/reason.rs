@@ -1,6 +1,6 @@
 //! Why a pull takes its way: the words that `explain`, `check` and the errors of a pull share.
 
-use puller_config::{Effect, RegistryHost, RegistryName};
+use registry_config::{Effect, RegistryHost, RegistryName};
 use thiserror::Error;
 
 use crate::settings::EntryName;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use docker_config::DockerConfig;
-use puller_config::Credentials;
+use registry_config::Credentials;
 
 use crate::settings::tests::{entry, host, login, settings};
 use crate::{Account, Error, Reason, Route};

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use puller_config::{
+use registry_config::{
     DecryptionKey, Document, ExtraEnv, ImagePolicy, Match, NodeError, Origin, Pins, Registry,
     RegistryHost, RegistryName, Resources, Roots,
 };

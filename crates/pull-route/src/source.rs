@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::{Credentials, Mirror, RegistryHost};
+use registry_config::{Credentials, Mirror, RegistryHost};
 use url::Url;
 
 use crate::account::EntryAccount;

@@ -1,6 +1,6 @@
 //! Who is in charge of a host, and what that allows there.
 
-use puller_config::{ClientIdentity, MAX_HOST_BYTES, ProxyUrl, RegistryHost};
+use registry_config::{ClientIdentity, MAX_HOST_BYTES, ProxyUrl, RegistryHost};
 use url::Url;
 
 use crate::error::Error;

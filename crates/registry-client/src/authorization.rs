@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foreign_text::shown;
 use pull_route::{EntryAccount, Source};
-use puller_config::Credentials;
+use registry_config::Credentials;
 use reqwest::header::HeaderValue;
 use tokio::sync::Mutex;
 use tokio::time::Instant;

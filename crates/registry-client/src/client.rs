@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::Documents;
     use pull_route::{Route, Source};
-    use puller_config::RegistryHost;
+    use registry_config::RegistryHost;
 
     /// What a source at `registry.corp` knows, after it has been asked itself.
     fn asked() -> (Source, Clients) {

@@ -7,7 +7,7 @@ use foreign_text::bounded::{ReadError, if_there, read_path};
 use foreign_text::shown;
 use oci_image::pins::Pins;
 use pull_route::{PlacedDocument, Settings};
-use puller_config::{Document, MAX_DOCUMENT_BYTES, Origin};
+use registry_config::{Document, MAX_DOCUMENT_BYTES, Origin};
 
 use crate::error::Error;
 use crate::hub_configuration::HubConfiguration;
@@ -133,7 +133,7 @@ fn refusal(document: &Path) -> Result<Option<String>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use puller_config::RegistryHost;
+    use registry_config::RegistryHost;
     use tempfile::TempDir;
 
     use super::*;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pull_route::{EntryAccount, Reason, Source};
-use puller_config::Problems;
+use registry_config::Problems;
 use reqwest::StatusCode;
 
 use crate::attempt::{self, Attempt, may_pass};

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use pull_route::{Settings, Trust, host_of, quoted};
-use puller_config::ProxyUrl;
+use registry_config::ProxyUrl;
 use url::Url;
 
 use crate::error::Error;

@@ -107,7 +107,7 @@ mod tests {
         };
         let settings = documents.load()?;
         let proxy = settings.proxies().https_proxy.as_ref();
-        let host = puller_config::RegistryHost::parse("a.corp").unwrap();
+        let host = registry_config::RegistryHost::parse("a.corp").unwrap();
         let authority = settings.registry(&host);
         let uri = authority.registry.credentials_uri.clone();
         Ok(format!(

@@ -2,7 +2,7 @@
 //!
 //! Nothing that comes from here is believed: manifests and configurations come as `Unverified`,
 //! blobs as bytes to be hashed by who reads them. Not here: what a document may say
-//! (`puller-config`), which hosts are asked, as whom and trusting whom (`pull-route`), and what is
+//! (`registry-config`), which hosts are asked, as whom and trusting whom (`pull-route`), and what is
 //! done with content.
 //!
 //! The entry is [`registry::Registry`]. From the outside inwards:

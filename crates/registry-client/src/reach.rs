@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pull_route::address::Vicinity;
 use pull_route::{Error, Settings, host_of};
-use puller_config::ProxyUrl;
+use registry_config::ProxyUrl;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::Url;
 

@@ -1,7 +1,7 @@
 //! Where an answer sends a request on, and whether it may.
 
 use pull_route::{Settings, host_of};
-use puller_config::MAX_HOST_BYTES;
+use registry_config::MAX_HOST_BYTES;
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode};
 use url::Url;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use puller_config::{ClientIdentity, Roots};
+use registry_config::{ClientIdentity, Roots};
 use rustls::crypto::aws_lc_rs;
 use rustls::{AlertDescription, ClientConfig};
 use rustls_pki_types::ServerName;

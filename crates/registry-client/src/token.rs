@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pull_route::{Source, host_of};
-use puller_config::Credentials;
+use registry_config::Credentials;
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use url::Url;

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pull_route::{Account, PlacedDocument, Settings};
-use puller_config::{Document, RegistryHost};
 use registry_client::error::Error;
+use registry_config::{Document, RegistryHost};
 
 /// What the README says of an image of `registry.corp` and an entry `corp`.
 #[test]

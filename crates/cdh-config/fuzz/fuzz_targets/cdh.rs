@@ -2,7 +2,7 @@
 //! problems on lines that exist, in plain text.
 #![cfg_attr(fuzzing, no_main)]
 
-use puller_config::Document;
+use registry_config::Document;
 
 fuzzing::target!(|bytes: &[u8]| {
     let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use credential_sources::certs_d::{self, Directory, HostsToml};
-use puller_config::Document;
+use registry_config::Document;
 
-const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
+const CA: &[u8] = include_bytes!("../../../registry-config/tests/data/root.pem");
 
 // The first line is the directory's name, the rest its hosts.toml, and what is read where that
 // names a file.

@@ -4,7 +4,7 @@
 
 use credential_sources::client_identity::fault;
 use credential_sources::registry_file::Client;
-use puller_config::{Document, RegistryHost};
+use registry_config::{Document, RegistryHost};
 
 /// Whether a document with these values has a client certificate that TLS would take.
 fn is_usable(certificate: &str, key: &str) -> Option<bool> {

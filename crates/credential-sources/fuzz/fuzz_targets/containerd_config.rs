@@ -7,10 +7,10 @@ use std::path::Path;
 use credential_sources::certs_d::{Directory, HostsToml};
 use credential_sources::containerd_config;
 use credential_sources::node_files::{NodeFiles, Unread};
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
-const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
+const CA: &[u8] = include_bytes!("../../../registry-config/tests/data/root.pem");
 
 /// Parts of the input by number: `/etc/containerd/1.toml` is the second.
 struct Parts<'b>(Vec<&'b [u8]>);

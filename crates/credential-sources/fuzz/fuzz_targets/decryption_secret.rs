@@ -6,7 +6,7 @@
 use credential_sources::decryption_secret::{
     Imported, MAX_VALUES, Source, Values, import, prefix, put_below,
 };
-use puller_config::Document;
+use registry_config::Document;
 
 fuzzing::target!(|input: &[u8]| {
     let mut halves = input.splitn(2, |byte| *byte == 0);

@@ -8,8 +8,8 @@ use credential_sources::docker_config::Widening;
 use credential_sources::merge::merge;
 use credential_sources::secretgen::{SourceFile, import};
 use credential_sources::{Offer, Offered};
-use puller_config::credential_rule::looks_sealed;
-use puller_config::{MAX_ALSO, MAX_CREDENTIAL_BYTES};
+use registry_config::credential_rule::looks_sealed;
+use registry_config::{MAX_ALSO, MAX_CREDENTIAL_BYTES};
 
 /// Whether a document has a way of writing an offer: not a token that looks like a sealed secret,
 /// nor a pair whose base64 is longer than a credential may be.

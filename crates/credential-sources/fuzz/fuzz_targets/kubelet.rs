@@ -9,7 +9,7 @@ use credential_sources::kubelet::duration;
 use credential_sources::kubelet::flags::PluginFlags;
 use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::protocol::{Request, Response, Version};
-use puller_config::{Document, RegistryHost};
+use registry_config::{Document, RegistryHost};
 
 fn shown(error: &dyn std::fmt::Display) {
     assert!(!error.to_string().contains(char::is_control));

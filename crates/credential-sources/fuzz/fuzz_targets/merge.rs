@@ -6,7 +6,7 @@
 
 use credential_sources::merge::{Winner, merge};
 use credential_sources::{Offer, Offered};
-use puller_config::{
+use registry_config::{
     Credentials, Document, MAX_DOCUMENT_BYTES, Match, Registries, Registry, RegistryHost,
     RegistryName, Secret,
 };

@@ -2,7 +2,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::registries_conf;
-use puller_config::Document;
+use registry_config::Document;
 
 fuzzing::target!(|bytes: &[u8]| {
     let import = registries_conf::read(bytes, "registries.conf");

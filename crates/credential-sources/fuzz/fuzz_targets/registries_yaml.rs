@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use credential_sources::registries_yaml;
-use puller_config::Document;
+use registry_config::Document;
 
-const CA: &[u8] = include_bytes!("../../../puller-config/tests/data/root.pem");
+const CA: &[u8] = include_bytes!("../../../registry-config/tests/data/root.pem");
 
 fuzzing::target!(|bytes: &[u8]| {
     let import =

@@ -8,7 +8,7 @@ use credential_sources::node_files::{NodeFiles, Unread};
 use credential_sources::proxy_environment::{Program, document};
 use credential_sources::registry_file::Report;
 use credential_sources::systemd_unit::{UnitName, environment};
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
 /// The unit, a drop-in, and what every other file is.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table};
-use puller_config::{MAX_REWRITES, Rewrite, Secret};
+use registry_config::{MAX_REWRITES, Rewrite, Secret};
 
 use super::{Directory, joined, roots};
 use crate::Offered;

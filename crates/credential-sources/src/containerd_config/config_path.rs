@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use super::{CONTAINERD, Registry, configs};
 use crate::Offered;

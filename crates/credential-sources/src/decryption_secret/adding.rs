@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use puller_config::{
+use registry_config::{
     Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES,
     MAX_DOCUMENT_BYTES, RegistryName, Warning,
 };

@@ -1,6 +1,6 @@
 //! Which images the keys of a secret are for.
 
-use puller_config::{MAX_DECRYPTION_TABLES, RegistryName, Rule};
+use registry_config::{MAX_DECRYPTION_TABLES, RegistryName, Rule};
 
 use crate::printable;
 use crate::secret_manifest::SecretManifest;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jose::KeyError;
-use puller_config::{DecryptionKey, MAX_DECRYPTION_KEYS, RegistryName, Rule, Secret};
+use registry_config::{DecryptionKey, MAX_DECRYPTION_KEYS, RegistryName, Rule, Secret};
 use zeroize::Zeroizing;
 
 use super::images::{self, Images};

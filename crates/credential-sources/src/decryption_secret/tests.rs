@@ -6,7 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use puller_config::{DecryptionKey, Document, MAX_DECRYPTION_KEYS};
+use registry_config::{DecryptionKey, Document, MAX_DECRYPTION_KEYS};
 
 use super::*;
 use crate::merge::MergeError;
@@ -378,7 +378,7 @@ fn a_document_that_is_full_or_broken_gets_no_keys() {
     assert!(error.to_string().contains("line 1: decryption-keys.keys, item 1: neither"), "{error}");
     let error = put_below(b"node-error = 'no such file'", &keys).unwrap_err();
     assert!(matches!(error, MergeError::NodeError), "{error}");
-    let long = format!("#{}\n", "a".repeat(puller_config::MAX_DOCUMENT_BYTES - 10));
+    let long = format!("#{}\n", "a".repeat(registry_config::MAX_DOCUMENT_BYTES - 10));
     let error = put_below(long.as_bytes(), &keys).unwrap_err();
     assert!(error.to_string().contains("a document has at most 1048576 bytes"), "{error}");
 }

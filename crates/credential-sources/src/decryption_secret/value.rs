@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{DecryptionKey, MAX_DECRYPTION_KEYS, decode_base64};
+use registry_config::{DecryptionKey, MAX_DECRYPTION_KEYS, decode_base64};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use zeroize::Zeroizing;

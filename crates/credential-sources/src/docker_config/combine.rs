@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 
 use super::key::{self, Meaning};
 use super::{DockerConfig, Entry};

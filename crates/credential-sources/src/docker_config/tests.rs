@@ -76,7 +76,7 @@ fn keys_stand_for_the_registries_in_the_table() {
         ("reg.corp:5000/x", "reg.corp:5000/x"),
         ("r.io/v12", "r.io/v12/"),
     ] {
-        let expected = puller_config::RegistryName::parse(name).unwrap();
+        let expected = registry_config::RegistryName::parse(name).unwrap();
         for key in keys.split(' ') {
             assert_eq!(key::meaning(key), Meaning::Registry(expected.clone()), "{key}");
         }

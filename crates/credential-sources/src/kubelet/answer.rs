@@ -16,7 +16,7 @@ mod tests;
 use std::cmp::Reverse;
 
 use ::docker_config::without_line_end;
-use puller_config::{RegistryHost, RegistryName, Secret, is_below};
+use registry_config::{RegistryHost, RegistryName, Secret, is_below};
 
 use super::matching::Pattern;
 use super::protocol::{Pair, Response};

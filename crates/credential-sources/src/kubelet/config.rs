@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use puller_config::Secret;
+use registry_config::Secret;
 
 use self::raw::RawConfig;
 use super::matching::Pattern;

@@ -13,7 +13,7 @@ mod url_host;
 
 use std::fmt;
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use crate::glob::glob_matches;
 

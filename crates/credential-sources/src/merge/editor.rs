@@ -1,6 +1,6 @@
 //! Keys written into a document, with everything else left as it is, comments included.
 
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 use zeroize::Zeroizing;
 

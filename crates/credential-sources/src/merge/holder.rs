@@ -1,6 +1,6 @@
 //! What a document says about a registry before anything is added.
 
-use puller_config::{Registries, Registry, RegistryHost, RegistryName};
+use registry_config::{Registries, Registry, RegistryHost, RegistryName};
 
 use super::{Decision, Winner};
 

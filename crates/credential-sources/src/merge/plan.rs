@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use puller_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
+use registry_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
 
 use super::holder::{Holder, entry_name, with_https_port};
 use super::{Decision, Further, Loser, NO_ROOM, Winner, no_entries};

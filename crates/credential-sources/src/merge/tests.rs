@@ -2,7 +2,7 @@
 
 mod accounts;
 
-use puller_config::{Credentials, Match, RegistryHost, Secret};
+use registry_config::{Credentials, Match, RegistryHost, Secret};
 
 use super::*;
 use crate::Offered;

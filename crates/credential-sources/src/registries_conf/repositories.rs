@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use puller_config::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
+use registry_config::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
 
 use super::{Mirror, Registry, insecure, mirror_link, prefix_of};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};

@@ -1,6 +1,6 @@
 //! Plans become entries, one for each host.
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use super::draft::Draft;
 use super::mirror_entry::{Holder, forbidden_by, mirror_entry};

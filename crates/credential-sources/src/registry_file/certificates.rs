@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{Document, MAX_CERTIFICATES};
+use registry_config::{Document, MAX_CERTIFICATES};
 
 /// The longest CA file that is read: four times a whole system's.
 pub const MAX_CA_FILE_BYTES: usize = 1 << 20;
@@ -129,7 +129,7 @@ fn block(base64: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    const ROOT: &str = include_str!("../../../puller-config/tests/data/root.pem");
+    const ROOT: &str = include_str!("../../../registry-config/tests/data/root.pem");
 
     #[test]
     fn only_certificates_are_taken_and_each_once() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::{Document, RegistryHost, Secret};
+use registry_config::{Document, RegistryHost, Secret};
 use zeroize::Zeroizing;
 
 use super::Certificates;

@@ -1,6 +1,6 @@
 //! Entries written as a document.
 
-use puller_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Rewrite, Secret};
+use registry_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Rewrite, Secret};
 use zeroize::Zeroizing;
 
 use super::{Certificates, Client, Entry, Import, MirrorAddress, Report, Roots};
@@ -247,7 +247,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use puller_config::{Credentials, Match, RegistryHost};
+    use registry_config::{Credentials, Match, RegistryHost};
 
     use super::*;
     use crate::registry_file::Settings;

@@ -1,6 +1,6 @@
 //! An entry in the making.
 
-use puller_config::{MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName};
+use registry_config::{MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName};
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};

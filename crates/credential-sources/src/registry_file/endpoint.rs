@@ -1,6 +1,6 @@
 //! The address of a host that is asked for images.
 
-use puller_config::{MAX_REWRITES, RegistryHost, RegistryName, Rewrite};
+use registry_config::{MAX_REWRITES, RegistryHost, RegistryName, Rewrite};
 use url::Url;
 
 use crate::printable;

@@ -1,6 +1,6 @@
 //! Entries added to a document that is there already.
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Secret};
+use registry_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use super::document::DOCUMENT;

@@ -1,6 +1,6 @@
 //! The entry that holds for a mirror's own host: one that is there, or one that has to be made.
 
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 
 use super::draft::Draft;
 use super::endpoint::Endpoint;

@@ -1,6 +1,6 @@
 //! A registry's hosts in the order in which a file has them asked.
 
-use puller_config::Rewrite;
+use registry_config::Rewrite;
 
 use super::Settings;
 use super::endpoint::Endpoint;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table, Tree, WrongType};
-use puller_config::{MAX_DOCUMENT_BYTES, Rewrite};
+use registry_config::{MAX_DOCUMENT_BYTES, Rewrite};
 use zeroize::Zeroizing;
 
 use super::endpoint::Endpoint;

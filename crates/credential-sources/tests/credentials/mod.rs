@@ -12,7 +12,7 @@ use credential_sources::docker_config::{DockerConfig, Input, Widening, offers};
 use credential_sources::merge::{Decision, Winner, merge};
 use credential_sources::{Offer, Offered};
 use proptest::prelude::*;
-use puller_config::{Credentials, Document, Match, Registry, RegistryHost, RegistryName, Secret};
+use registry_config::{Credentials, Document, Match, Registry, RegistryHost, RegistryName, Secret};
 
 /// Names over few labels, so that they often meet.
 fn name() -> impl Strategy<Value = String> {

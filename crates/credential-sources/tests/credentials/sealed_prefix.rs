@@ -13,7 +13,7 @@ use credential_sources::kubelet::protocol::{Response, Version};
 use credential_sources::registry_file::Import;
 use credential_sources::secretgen::{SourceFile, import};
 use credential_sources::{Offer, merge, registries_yaml};
-use puller_config::{Credentials, Document, Match, RegistryHost};
+use registry_config::{Credentials, Document, Match, RegistryHost};
 
 const PASSWORDS: [&str; 4] = ["sealed.", "sealed.p--", "sealed.p:q", "sealed.YQ.YQ.YQ"];
 

@@ -11,7 +11,7 @@ use credential_sources::Offered;
 use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::Providers;
 use credential_sources::kubelet::run::{Answer, Question, RunError, ask};
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use tempfile::TempDir;
 use test_command::example;
 

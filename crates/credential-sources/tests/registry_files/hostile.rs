@@ -6,7 +6,7 @@ use credential_sources::certs_d::{self, Directory, HostsToml};
 use credential_sources::registry_file::{Certificates, Import, MAX_FINDINGS, Written};
 use credential_sources::{registries_conf, registries_yaml};
 use proptest::prelude::*;
-use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use registry_config::{Document, MAX_DOCUMENT_BYTES};
 
 use super::{assert_silent, findings, read_file};
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use credential_sources::certs_d::{Directory, HOSTS_TOML, HostsToml};
 use credential_sources::registry_file::{Certificates, Import, Written};
 use credential_sources::{certs_d, registries_conf, registries_yaml};
-use puller_config::{Credentials, Document, Match, Registry, RegistryHost};
+use registry_config::{Credentials, Document, Match, Registry, RegistryHost};
 use zeroize::Zeroizing;
 
 /// What all secrets in the test files begin with, plain and in base64.

@@ -4,7 +4,7 @@
 
 use docker_config::DockerConfig;
 use docker_config::key::{Meaning, meaning};
-use puller_config::{Credentials, RegistryHost};
+use registry_config::{Credentials, RegistryHost};
 
 /// Whether the host's reader takes a key for this registry or some of its repositories.
 fn names(key: &str, host: &RegistryHost) -> bool {

@@ -3,7 +3,7 @@
 
 use image_policy::Policy;
 use oci_image::named::NamedReference;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use serde_json::{Map, Value, json};
 
 use super::evidence::{is_loose_base64, strict_base64};

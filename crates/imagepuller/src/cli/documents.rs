@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use foreign_text::bounded::ReadError;
-use puller_config::MAX_DOCUMENT_BYTES;
 use registry_client::{Documents, HubConfiguration, Piped};
+use registry_config::MAX_DOCUMENT_BYTES;
 
 /// Where the documents are.
 #[derive(Clone, Debug, Args)]

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use kbs_client::AttestationAgent;
-use puller_config::ResourceSource;
 use registry_client::{Documents, HubConfiguration};
+use registry_config::ResourceSource;
 use tracing::Level;
 
 use super::{EX_SOFTWARE, EX_USAGE, LogFormat, fail, terminated};

@@ -48,8 +48,8 @@ fn key(host: &str, repository: &str) -> String {
 mod tests {
     use std::io::Write as _;
 
-    use puller_config::{Credentials, RegistryHost};
     use registry_client::Documents;
+    use registry_config::{Credentials, RegistryHost};
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use docker_config::DockerConfig;
 use kbs_client::{Client, REQUEST_LIMIT};
 use pull_route::{Route, Settings};
-use puller_config::{RegistryHost, ResourceSource, ResourceUri, Roots};
+use registry_config::{RegistryHost, ResourceSource, ResourceUri, Roots};
 use zeroize::Zeroizing;
 
 use crate::error::Error;

@@ -18,7 +18,7 @@ use jose::PrivateKey;
 use oci_image::search::Image;
 use ocicrypt::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
 use pull_route::Settings;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 

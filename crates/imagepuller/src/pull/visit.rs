@@ -7,9 +7,9 @@ use oci_image::digest::Unverified;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use pull_route::{Route, Settings};
-use puller_config::RegistryHost;
 use registry_client::registry::Registry;
 use registry_client::{Documents, Patience};
+use registry_config::RegistryHost;
 
 use super::asked::Asked;
 use super::clock;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use confidential_fixtures::{AttestationAgent, EventLog};
-use puller_config::Document;
+use registry_config::Document;
 
 use crate::support::{Puller, Site, Tmpfs, wait_until};
 use rustix::mount::{UnmountFlags, unmount};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use confidential_fixtures::{AttestationAgent, EventLog};
-use puller_config::Document;
+use registry_config::Document;
 use vm_harness::layout;
 
 use crate::support::{Puller, Site};

@@ -60,7 +60,7 @@ fn annotation_beats_node_default_and_empty_means_none() {
     settings.document = Some(below("absent.toml").into());
     assert!(chosen(&settings, None).unwrap_err().contains("absent.toml"));
 
-    settings.missing_document = Some(puller_config::NodeError::new("late"));
+    settings.missing_document = Some(registry_config::NodeError::new("late"));
     for path in ["absent.toml", "absent/node.toml", "abs*.toml"] {
         settings.document = Some(below(path).into());
         let said = chosen(&settings, None).unwrap().unwrap();

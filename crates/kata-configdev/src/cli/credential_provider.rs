@@ -10,7 +10,7 @@ use credential_sources::kubelet::protocol::{
     CacheKeyType, MAX_MESSAGE_BYTES, Pair, Request, Response,
 };
 use foreign_text::bounded::read_stream;
-use puller_config::{Credentials, Document, Match, Registries, Registry, RegistryHost};
+use registry_config::{Credentials, Document, Match, Registries, Registry, RegistryHost};
 use zeroize::Zeroizing;
 
 use super::config::SettingsFile;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use credential_sources::secretgen::CombineError;
-use puller_config::NodeError;
+use registry_config::NodeError;
 
 use crate::choice::ChoiceError;
 use crate::host_file::{FileError, FileFault};

@@ -15,7 +15,7 @@ use clap::Args;
 use foreign_text::one_line;
 use oci_image::pins::Pins;
 use pull_route::{EntryName, PlacedDocument, Reason};
-use puller_config::{Document, Origin, Problems, RegistryName};
+use registry_config::{Document, Origin, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use credential_sources::{client_identity, decryption_secret};
 use foreign_text::one_line;
 use oci_image::pins::Pins;
-use puller_config::{
+use registry_config::{
     Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Warning,
 };
 use serde::Serialize;
@@ -194,7 +194,7 @@ fn unusable_clients(document: &Document) -> impl Iterator<Item = Finding> {
 fn holds_secrets(document: &Document) -> bool {
     let proxies = [&document.extra_env.http_proxy, &document.extra_env.https_proxy];
     // A proxy's address shows itself without its user name and password.
-    let proxy_password = |proxy: &puller_config::ProxyUrl| proxy.url() != proxy.to_string();
+    let proxy_password = |proxy: &registry_config::ProxyUrl| proxy.url() != proxy.to_string();
     proxies.into_iter().flatten().any(proxy_password)
         || document
             .registries

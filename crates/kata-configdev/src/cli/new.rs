@@ -10,8 +10,8 @@ use credential_sources::registry_file::{Certificates, MAX_CA_FILE_BYTES, Skipped
 use credential_sources::{Offer, Offered};
 use foreign_text::bounded::read_stream;
 use foreign_text::one_line;
-use puller_config::credential_rule::without_line_end;
-use puller_config::{Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
+use registry_config::credential_rule::without_line_end;
+use registry_config::{Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use super::finding::{self, Input};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use puller_config::{Document, RootOutsideDates, Roots};
+use registry_config::{Document, RootOutsideDates, Roots};
 
 use super::finding::Finding;
 
@@ -43,7 +43,7 @@ fn messages(roots: &Roots, now: Duration) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const ROOT: &str = include_str!("../../../puller-config/tests/data/root.pem");
+    const ROOT: &str = include_str!("../../../registry-config/tests/data/root.pem");
 
     /// 2126-10-27 21:29:56 UTC, when it ends.
     const END: u64 = 4948810196;

@@ -7,7 +7,7 @@ use credential_sources::docker_config::{MAX_CONFIG_BYTES, Widening};
 use credential_sources::merge::{is_taken, is_taken_below};
 use credential_sources::secretgen::{SourceFile, import};
 use foreign_text::shown;
-use puller_config::{Document, RegistryName};
+use registry_config::{Document, RegistryName};
 
 use super::finding::{Finding, Severity};
 use super::kubelet_flags::KubeletFlags;

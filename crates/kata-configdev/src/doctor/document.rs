@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use registry_config::{Document, MAX_DOCUMENT_BYTES};
 
 use super::finding::{Finding, Severity};
 use super::namespaces;

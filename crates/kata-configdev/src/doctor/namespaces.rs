@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use puller_config::Document;
+use registry_config::Document;
 
 use super::document::{OF_NODE, check_one, told, unusable};
 use super::engine::Engine;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use node_installer::kata::standing::Place;
-use puller_config::Document;
+use registry_config::Document;
 
 use super::handlers::Handler;
 use super::node::Node;

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 use node_health::Numbers;
 use node_health::metrics::SetNumbers;
 use node_installer::{Options, Set};
-use puller_config::Document;
+use registry_config::Document;
 
 use super::root_expiry;
 use super::sandboxes::{read, run_roots, seen};

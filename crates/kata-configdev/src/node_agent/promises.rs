@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use node_installer::Options;
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
 use super::rotation::{self, Rotation};

@@ -1,6 +1,6 @@
 //! When the roots expire that a document has for its registries.
 
-use puller_config::Document;
+use registry_config::Document;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 

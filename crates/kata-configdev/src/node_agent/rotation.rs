@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use node_health::metrics::ProviderNumbers;
 use node_installer::Options;
 use node_installer::watch::RESCAN;
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
 use super::sandboxes::seen;

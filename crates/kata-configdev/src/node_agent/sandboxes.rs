@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linux_sys::rooted::Root;
 use node_installer::Options;
-use puller_config::MAX_DOCUMENT_BYTES;
+use registry_config::MAX_DOCUMENT_BYTES;
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
 

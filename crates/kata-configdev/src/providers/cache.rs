@@ -28,7 +28,7 @@ use credential_sources::kubelet::answer::has_pair_for;
 use credential_sources::kubelet::protocol::{CacheKeyType, MAX_MESSAGE_BYTES, Response, Version};
 use credential_sources::kubelet::run::Answer;
 use linux_sys::rooted::Root;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, unlinkat};
 use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use credential_sources::merge::{Decision, Merged, Winner};
 use credential_sources::{Finding, Loss};
-use puller_config::{Effect, RegistryHost, RegistryName};
+use registry_config::{Effect, RegistryHost, RegistryName};
 
 use super::Uncovered;
 

@@ -10,7 +10,7 @@ use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::program;
 use credential_sources::kubelet::{PROBE, probe};
 use credential_sources::merge;
-use puller_config::{Registries, RegistryHost, RegistryName};
+use registry_config::{Registries, RegistryHost, RegistryName};
 
 use super::fingerprint::Fingerprint;
 use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};

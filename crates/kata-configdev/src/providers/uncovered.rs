@@ -8,7 +8,7 @@ use credential_sources::kubelet::config::Provider;
 use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::probe;
 use foreign_text::shown;
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 /// The patterns of one plugin. Displayed as what is to be done about it.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use foreign_text::position::line_of;
 use foreign_text::{corrected, one_line};
-use puller_config::{MAX_NODE_ERROR_BYTES, NodeError};
+use registry_config::{MAX_NODE_ERROR_BYTES, NodeError};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use puller_config::{DecryptionKey, Document};
+use registry_config::{DecryptionKey, Document};
 use test_command::wait_until;
 
 use crate::installer::machine::{DOCUMENT, Machine, PASSWORD, SETTINGS, document, mode};

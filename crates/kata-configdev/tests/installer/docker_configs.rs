@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use puller_config::{Credentials, Document, MAX_REGISTRIES, RegistryHost};
+use registry_config::{Credentials, Document, MAX_REGISTRIES, RegistryHost};
 use test_command::wait_until;
 
 use crate::installer::machine::{

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kata_configdev::providers::agent::is_promised;
 use kata_configdev::settings::Settings;
-use puller_config::Document;
+use registry_config::Document;
 use test_command::wait_until;
 
 use crate::installer::agent::{Agent, Node, Sandbox};

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use kata_configdev::providers::{self, Kept};
 use kata_configdev::settings::Settings;
-use puller_config::{Credentials, Document, Registries};
+use registry_config::{Credentials, Document, Registries};
 use test_command::wait_until;
 
 use crate::installer::agent::{Agent, Node, Sandbox};

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use config_image::Magic;
-use puller_config::{Credentials, Document, Match, RegistryHost};
+use registry_config::{Credentials, Document, Match, RegistryHost};
 
 use crate::wrapper::node::{Node, PASSWORD};
 use crate::wrapper::process::{WAITING_PROGRAM, Waiting};

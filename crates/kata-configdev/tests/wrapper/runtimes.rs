@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use config_image::{Magic, ReadAt};
 use kata_configdev::invocation::Invocation;
 use kata_configdev::refusal::last;
-use puller_config::Document;
+use registry_config::Document;
 use test_command::LIMIT;
 
 use crate::wrapper::node::Node;

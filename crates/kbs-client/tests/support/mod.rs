@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use kbs_client::{Client, Error};
-use puller_config::{ResourceSource, ResourceUri};
+use registry_config::{ResourceSource, ResourceUri};
 
 /// In every secret, and in whatever a hostile server says that could be one.
 pub const PLANTED: &str = "hunter2";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use docker_config::DockerConfig;
-use puller_config::{Credentials, RegistryHost, Roots};
+use registry_config::{Credentials, RegistryHost, Roots};
 
 use super::{Plan, Route, Step};
 use crate::account::{Account, EntryAccount};

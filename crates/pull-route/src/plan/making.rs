@@ -1,6 +1,6 @@
 //! How a plan is made, of the documents and the name of an image.
 
-use puller_config::{Mirror, RegistryHost, Rule};
+use registry_config::{Mirror, RegistryHost, Rule};
 
 use super::{Plan, Step};
 use crate::account::Account;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use puller_config::{Credentials, Origin, Registry, RegistryName, Roots};
+use registry_config::{Credentials, Origin, Registry, RegistryName, Roots};
 
 use crate::error::Error;
 use crate::reason::Reason;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use puller_config::RootOutsideDates;
+use registry_config::RootOutsideDates;
 use rustls::CertificateError;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 

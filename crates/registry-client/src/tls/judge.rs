@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use puller_config::{RootOutsideDates, Roots};
+use registry_config::{RootOutsideDates, Roots};
 use rustls::client::danger::{ServerCertVerified, ServerCertVerifier as _};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::CryptoProvider;
@@ -108,7 +108,7 @@ mod tests {
         let given = authority.certificate();
         let count = |keys: &str| {
             let text = format!("[registries.\".\"]\nca-certs = '''\n{given}'''\n{keys}");
-            let checked = puller_config::Document::parse(text.as_bytes()).unwrap();
+            let checked = registry_config::Document::parse(text.as_bytes()).unwrap();
             let (_, entry) = checked.document.registries.iter().next().unwrap();
             let roots = entry.ca_certs.as_ref().unwrap();
             store(roots.is_beside_web(), roots.certificates()).unwrap().len()

@@ -5,10 +5,10 @@ use base64::prelude::BASE64_STANDARD;
 use docker_config::DockerConfig;
 use oci_image::reference::ImageReference;
 use pull_route::Route;
-use puller_config::Roots;
 use registry_client::Documents;
 use registry_client::Error;
 use registry_client::registry::Registry;
+use registry_config::Roots;
 use test_http::pki::Authority;
 
 use super::{PASSWORD, digest, once, run};

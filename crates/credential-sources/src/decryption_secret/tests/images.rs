@@ -155,7 +155,7 @@ fn keys_for_every_image_join_tables_of_some() {
 
 #[test]
 fn a_document_has_room_for_so_many_tables() {
-    let tables: String = (0..puller_config::MAX_DECRYPTION_TABLES)
+    let tables: String = (0..registry_config::MAX_DECRYPTION_TABLES)
         .map(|number| format!("[decryption-keys.\"r.corp/{number}\"]\n"))
         .collect();
     let keys = for_images("kbs:///a/b/c", &["r.corp/0", "r.corp/more"]).keys;

@@ -1,6 +1,6 @@
 //! Several accounts of one registry, and registries that take none.
 
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 
 use super::*;
 

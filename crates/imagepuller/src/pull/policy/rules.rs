@@ -13,7 +13,7 @@ use image_policy::verifications::Verifications;
 use image_policy::{Conditions, Found, Name, Policy, Refusal, Signature, section};
 use oci_image::digest::Digest;
 use pull_route::Settings;
-use puller_config::{ImagePolicy, PolicySource, ResourceUri};
+use registry_config::{ImagePolicy, PolicySource, ResourceUri};
 
 use super::evidence::by_content;
 use super::{PolicyPlace, files};

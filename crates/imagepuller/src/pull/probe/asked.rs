@@ -1,9 +1,9 @@
 //! What one source said to a probe.
 
 use pull_route::{EntryAccount, Source};
-use puller_config::Credentials;
 use registry_client::Stage;
 use registry_client::registry::Registry;
+use registry_config::Credentials;
 
 use crate::error::{Error, chain};
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use oci_image::named::NamedReference;
 use pull_route::{EntryName, Settings};
-use puller_config::{Origin, RegistryName};
+use registry_config::{Origin, RegistryName};
 
 /// How many targets are probed at once at most: more than a node's document has, and each of them
 /// is a request to somebody else's server.

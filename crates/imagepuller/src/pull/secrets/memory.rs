@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use puller_config::{ResourceSource, ResourceUri};
+use registry_config::{ResourceSource, ResourceUri};
 use zeroize::Zeroizing;
 
 /// How many texts are kept: a policy, and more keys than one names.

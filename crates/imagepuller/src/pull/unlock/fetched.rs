@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jose::PrivateKey;
 use pull_route::Settings;
-use puller_config::{DecryptionKey, ResourceUri};
+use registry_config::{DecryptionKey, ResourceUri};
 use tokio::time::{Instant, timeout_at};
 
 use super::{FETCH_TIME, Name, Unlocking};

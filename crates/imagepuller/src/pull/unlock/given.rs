@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jose::PrivateKey;
 use pull_route::Settings;
-use puller_config::DecryptionKey;
+use registry_config::DecryptionKey;
 use zeroize::Zeroizing;
 
 use super::{Name, PlacedKey, Unlocking};

@@ -98,7 +98,7 @@ fn a_directory_that_is_not_there_is_late() {
     let shared = dir.path().join("shared/all.toml");
     settings.namespace_fallback = NamespaceFallback::Document(shared);
     assert!(of(&settings).unwrap_err().contains("teams: No such file"));
-    settings.missing_document = Some(puller_config::NodeError::new("late"));
+    settings.missing_document = Some(registry_config::NodeError::new("late"));
     let late = Ok(Some("node-error = \"late\"\n".to_owned()));
     assert_eq!(of(&settings), late);
     // The node agent is told what the sandbox may get when the directory has come.
@@ -219,7 +219,7 @@ fn nothing_is_opened_for_an_unknown_namespace() {
         document: Some("/nonexistent/{namespace}.toml".into()),
         annotation_allow: vec!["/nonexistent/{namespace}".into(), "/shared".into()],
         namespace_fallback: NamespaceFallback::None,
-        missing_document: Some(puller_config::NodeError::new("late")),
+        missing_document: Some(registry_config::NodeError::new("late")),
         engine,
         ..Settings::default()
     };

@@ -2,7 +2,7 @@
 //! anything, and nothing here holds a secret.
 
 use pull_route::{EntryName, Plan, Proxies, Step};
-use puller_config::{Credentials, ExtraEnv, Registry, RegistryName};
+use registry_config::{Credentials, ExtraEnv, Registry, RegistryName};
 use serde::Serialize;
 
 /// Everything that the guest's puller does for an image.
@@ -374,7 +374,7 @@ impl ProxyReport {
 /// Whether an entry's user name is hidden: a plugin offered its credentials.
 fn is_nameless(entry: &EntryName, is_offered: &dyn Fn(&RegistryName) -> bool) -> bool {
     match entry {
-        EntryName::Entry(name, puller_config::Origin::Host) => is_offered(name),
+        EntryName::Entry(name, registry_config::Origin::Host) => is_offered(name),
         _ => false,
     }
 }

@@ -6,7 +6,7 @@ use image_policy::Name;
 use oci_image::named::NamedReference;
 use oci_image::pins::{Pins, Refused};
 use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use serde::Serialize;
 
 /// An image's reference, taken apart.

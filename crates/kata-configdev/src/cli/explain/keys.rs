@@ -4,7 +4,7 @@
 use std::fmt;
 
 use pull_route::{PlacedKey, Settings};
-use puller_config::{Origin, RegistryName};
+use registry_config::{Origin, RegistryName};
 use serde::Serialize;
 
 use super::Image;

@@ -1,7 +1,7 @@
 //! Which entry is in charge, and which others match.
 
 use pull_route::{EntryName, Reason};
-use puller_config::{Origin, RegistryName};
+use registry_config::{Origin, RegistryName};
 use serde::Serialize;
 
 /// An entry that matches as well, and why another one holds.

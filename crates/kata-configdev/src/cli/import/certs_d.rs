@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use credential_sources::certs_d::{self, Directory, HOSTS_TOML, HostsToml, MAX_HOSTS_TOML_BYTES};
-use puller_config::MAX_REGISTRIES;
+use registry_config::MAX_REGISTRIES;
 
 use super::registry_file::{self, Options};
 use crate::cli::CommandError;

@@ -10,7 +10,7 @@ use credential_sources::decryption_secret::{
 };
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
 use foreign_text::bounded::read_file;
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 use serde_json::json;
 use zeroize::Zeroizing;
 

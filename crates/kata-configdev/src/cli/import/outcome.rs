@@ -7,7 +7,7 @@ use clap::Args;
 use credential_sources::merge::MergeError;
 use credential_sources::{Finding, Loss};
 use foreign_text::one_line;
-use puller_config::Warning;
+use registry_config::Warning;
 use serde::Serialize;
 use serde_json::Value;
 

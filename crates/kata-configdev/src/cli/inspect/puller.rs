@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use puller_config::Document;
+use registry_config::Document;
 use serde::Serialize;
 
 use crate::cli::CommandError;

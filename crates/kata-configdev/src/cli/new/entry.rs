@@ -3,7 +3,7 @@
 use credential_sources::Offer;
 use credential_sources::merge::{Decision, Winner, merge};
 use credential_sources::registry_file::Certificates;
-use puller_config::{Document, RegistryName};
+use registry_config::{Document, RegistryName};
 use zeroize::Zeroizing;
 
 use crate::choice::DocumentText;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use image_policy::section;
 use image_policy::{Conditions, Name, Policy};
-use puller_config::{Document, ImagePolicy, PolicySource, Problems};
+use registry_config::{Document, ImagePolicy, PolicySource, Problems};
 use serde::Serialize;
 
 use super::told;

@@ -1,4 +1,4 @@
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 
 use super::*;
 use crate::providers::{AskedPlugin, NotKept};

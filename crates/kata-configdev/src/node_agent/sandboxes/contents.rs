@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use config_image::Magic;
 use node_installer::Options;
-use puller_config::Document;
+use registry_config::Document;
 use zeroize::Zeroizing;
 
 use super::super::rotation::{self, Completed, Rotation};

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use puller_config::RegistryHost;
+use registry_config::RegistryHost;
 use rustix::fs::{AtFlags, unlinkat};
 
 use super::{Cache, HEADER_BYTES, times};

@@ -54,7 +54,7 @@ fn all_keys_and_their_defaults() {
             enabled: false,
             qemu: qemu("/opt/kata/bin/qemu", &[]),
             document: Some("/etc/d.toml".into()),
-            missing_document: Some(puller_config::NodeError::new("late")),
+            missing_document: Some(registry_config::NodeError::new("late")),
             engine: Some(Engine::CriO),
             namespace_fallback: NamespaceFallback::Document("/etc/o.toml".into()),
             annotation_allow: vec!["/etc/a".into(), "/etc/b/".into()],

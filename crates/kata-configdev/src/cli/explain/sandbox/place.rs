@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use puller_config::RegistryName;
+use registry_config::RegistryName;
 use toml::de::{DeTable, DeValue};
 use zeroize::Zeroize;
 

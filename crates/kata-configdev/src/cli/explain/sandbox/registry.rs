@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use credential_sources::merge::{Decision, Further, Winner};
-use puller_config::{Document, Match, RegistryHost, RegistryName};
+use registry_config::{Document, Match, RegistryHost, RegistryName};
 use serde::Serialize;
 
 use super::super::consequence::Account;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
 use proptest::prelude::*;
-use puller_config::{
+use registry_config::{
     Document, MAX_NODE_ERROR_BYTES, Match, NodeError, RegistryHost, RegistryName, ResourceSource,
     ResourceUri,
 };

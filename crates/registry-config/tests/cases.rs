@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{Checked, Credentials, DecryptionKey, Document, Problems};
+use registry_config::{Checked, Credentials, DecryptionKey, Document, Problems};
 use test_command::{hold_cases, side_by_side};
 
 #[test]

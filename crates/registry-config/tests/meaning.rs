@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::{Checked, Document, PolicyPart, PolicySource};
+use registry_config::{Checked, Document, PolicyPart, PolicySource};
 
 use crate::ROOT;
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use puller_config::{
+use registry_config::{
     Document, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
     MAX_DECRYPTION_KEYS, MAX_DOCUMENT_BYTES, MAX_KEY_PASSWORD_BYTES, MAX_NO_PROXY_BYTES,
     MAX_PROBLEMS, MAX_REGISTRIES, MAX_VARIABLES,

@@ -2,7 +2,7 @@
 //! of a resource URI, that form is printable ASCII in which no segment leads upwards.
 #![cfg_attr(fuzzing, no_main)]
 
-use puller_config::{ResourceSource, ResourceUri};
+use registry_config::{ResourceSource, ResourceUri};
 
 fuzzing::target!(|text: &str| {
     if let Ok(uri) = ResourceUri::parse(text) {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use puller_config::{Checked, Credentials, Document, RegistryHost};
+use registry_config::{Checked, Credentials, Document, RegistryHost};
 
 fn checked(text: &str) -> Checked {
     Document::parse(text.as_bytes()).unwrap_or_else(|problems| panic!("{text}\n{problems}"))

@@ -32,7 +32,7 @@
 //! `mirror_keys` read a registry, `standard_base64` and `der_element` the encodings of its values.
 //!
 //! ```
-//! use puller_config::{Document, Match, RegistryHost};
+//! use registry_config::{Document, Match, RegistryHost};
 //!
 //! let text = "[registries.\".corp\"]\nusername = \"robot\"\npassword = \"example\"\n";
 //! let checked = Document::parse(text.as_bytes())?;

@@ -4,7 +4,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use oci_image::pins::Pins;
-use puller_config::{Checked, Document, Match, Problems, RegistryName};
+use registry_config::{Checked, Document, Match, Problems, RegistryName};
 
 fuzzing::target!(|bytes: &[u8]| {
     let measured = check(bytes, Document::parse_measured(bytes));

@@ -1,7 +1,7 @@
 //! What a hostile text costs its reader. One test in a file of its own: the peak is the whole
 //! process's.
 
-use puller_config::{Document, MAX_DOCUMENT_BYTES};
+use registry_config::{Document, MAX_DOCUMENT_BYTES};
 
 /// The story: 79 levels of dotted keys, repeated up to the greatest length, took 588 MB, for each
 /// pull that reads the document and from a text that the host writes.
