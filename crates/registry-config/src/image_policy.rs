@@ -5,7 +5,6 @@
 //! and the room `image-policy` gives them their meaning, for the guest and for who checks a
 //! document.
 
-use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use crate::limits::{MAX_ALLOW_TAGS, MAX_REFUSED};
@@ -16,11 +15,11 @@ use crate::{ResourceUri, Rule};
 /// The table.
 pub(crate) const KEY: &str = "image-policy";
 
-const TEXT: &str = "text";
-const FILE: &str = "file";
-const URI: &str = "uri";
-const ALLOW_TAGS: &str = "allow-tags";
-const REFUSE: &str = "refuse";
+pub(crate) const TEXT: &str = "text";
+pub(crate) const FILE: &str = "file";
+pub(crate) const URI: &str = "uri";
+pub(crate) const ALLOW_TAGS: &str = "allow-tags";
+pub(crate) const REFUSE: &str = "refuse";
 
 /// Its keys.
 const KEYS: [&str; 5] = [TEXT, FILE, URI, ALLOW_TAGS, REFUSE];
@@ -174,33 +173,4 @@ fn read_list(
     let items = value.into_iter();
     let items = items.map(|mut item| (std::mem::take(&mut *item.value), item.place));
     items.unzip()
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Shown<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uri: Option<&'a ResourceUri>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    allow_tags: &'a [String],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    refuse: &'a [String],
-}
-
-/// The section as it was written: a policy holds public keys and no secret.
-impl Serialize for ImagePolicy {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (mut text, mut file, mut uri) = (None, None, None);
-        match &self.source {
-            PolicySource::Text(policy) => text = Some(policy.as_str()),
-            PolicySource::File(name) => file = Some(name.as_str()),
-            PolicySource::Uri(reference) => uri = Some(reference),
-        }
-        let shown = Shown { text, file, uri, allow_tags: &self.allow_tags, refuse: &self.refuse };
-        shown.serialize(serializer)
-    }
 }

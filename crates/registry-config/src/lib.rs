@@ -10,8 +10,8 @@
 //!
 //! Begin with [`Document::parse`]. What it returns:
 //!
-//! - `document`: [`Document`], the whole, `redacted`: how it is shown, and `record`: as what
-//!   the guest's event log has it;
+//! - `document`: [`Document`], the whole; `slots` lists its keys with their values for `writing`,
+//!   which also shows it, and for `record`, which the guest's event log has;
 //! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
 //!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
 //! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
@@ -67,7 +67,6 @@ mod pins;
 mod problem;
 mod proxy_url;
 mod record;
-mod redacted;
 mod registry;
 mod repositories;
 mod resource_source;
@@ -79,7 +78,9 @@ mod roots;
 mod rule;
 mod secret;
 mod section;
+mod slots;
 mod standard_base64;
+mod writing;
 
 pub use client_identity::ClientIdentity;
 pub use credentials::Credentials;

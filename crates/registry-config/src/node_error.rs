@@ -35,6 +35,11 @@ impl NodeError {
         Self(format!("{}{ELLIPSIS}", &reason[..end]))
     }
 
+    /// The reason as it was given, which no person sees.
+    pub(crate) fn raw(&self) -> &str {
+        &self.0
+    }
+
     /// The document that consists of it.
     pub fn to_document(&self) -> String {
         format!("{KEY} = {}\n", toml::Value::from(self.0.as_str()))

@@ -3,7 +3,6 @@
 //! Names of images and digests are not this crate's to read. A pin is kept as it was written, and
 //! `oci_image::pins` gives it its meaning, for the guest and for who checks a document.
 
-use serde::{Serialize, Serializer};
 use toml::de::DeValue;
 
 use crate::limits::{MAX_PIN_DIGESTS, MAX_PINS};
@@ -117,13 +116,4 @@ fn read_digests(
         }
     };
     items.iter().map(digest).collect()
-}
-
-/// A table of names and digests, by name.
-impl Serialize for Pins {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut pins: Vec<_> = self.all.iter().map(|pin| (&pin.name, pin)).collect();
-        pins.sort_by_key(|(name, _)| *name);
-        serializer.collect_map(pins.into_iter().map(|(name, pin)| (name, &pin.digests)))
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
 
 use crate::limits::MAX_CREDENTIAL_BYTES;
@@ -175,12 +174,6 @@ impl fmt::Display for ProxyUrl {
 impl fmt::Debug for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl Serialize for ProxyUrl {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.shown)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits::MAX_RESOURCE_SOURCE_BYTES;
@@ -69,12 +68,6 @@ impl fmt::Display for ResourceSource {
             Self::DataHub(path) => write!(f, "cdh=unix:{}", path.display()),
             Self::Files(path) => write!(f, "file={}", path.display()),
         }
-    }
-}
-
-impl Serialize for ResourceSource {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits::MAX_RESOURCE_URI_BYTES;
@@ -229,12 +228,6 @@ impl ResourceUri {
             };
         }
         InvalidResourceUri::SegmentCount { found }
-    }
-}
-
-impl Serialize for ResourceUri {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 
