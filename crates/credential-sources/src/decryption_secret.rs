@@ -20,10 +20,9 @@
 //! passwords are counted before anything is done with them.
 //!
 //! - `reading`: sources, one after the other. `value`: a value, told apart. `images`: what the keys
-//!   are for. `adding`: keys put into a document; `edit`: how its text changes.
+//!   are for. `adding`: keys put into a document.
 
 mod adding;
-mod edit;
 mod images;
 mod reading;
 #[cfg(test)]

@@ -25,9 +25,7 @@
 //! serves others' blobs or tokens is trusted by their `ca-certs` until it has an entry of its own
 //! ([`Decision::change`]).
 
-mod editor;
 mod holder;
-mod masked;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -35,15 +33,14 @@ mod tests;
 use std::fmt;
 
 use registry_config::{
-    Checked, Document, MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems, Registries, RegistryHost,
-    RegistryName, Warning, is_below,
+    Checked, Credentials, Document, MAX_DOCUMENT_BYTES, MAX_REGISTRIES, Problems, Registries,
+    Registry, RegistryHost, RegistryName, Rule, Warning, is_below,
 };
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use self::editor::Editor;
 use self::holder::{Holder, entry_name, is_open_below};
-use self::plan::Plan;
+use self::plan::{Addition, Plan};
 use crate::Offer;
 
 pub(crate) use self::holder::{holds_for, with_https_port};
@@ -52,7 +49,8 @@ pub(crate) use self::holder::{holds_for, with_https_port};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Merged {
-    /// The document's text, with what was added. The same bytes as before where nothing was.
+    /// The document's text, written anew with what was added, without its comments. The same bytes
+    /// as before where nothing was.
     pub text: Zeroizing<Vec<u8>>,
     /// The text, parsed.
     pub document: Document,
@@ -143,9 +141,9 @@ pub enum MergeError {
     /// The document is valid but would not be with what was added.
     #[error("with what was offered the document would not be valid:\n{0}")]
     Result(Problems),
-    /// The document cannot be edited. A fault of this program.
-    #[error("the document cannot be edited")]
-    Edit,
+    /// The document cannot be written.
+    #[error("the document cannot be written: {0}")]
+    Unwritten(Rule),
 }
 
 /// Puts `offers` below what `document` says; of two offers for one registry the first one's account
@@ -162,25 +160,59 @@ pub enum MergeError {
 /// document to its limits, or a fault; the document without offers is as good as before.
 pub fn merge(document: &[u8], offers: &[Offer]) -> Result<Merged, MergeError> {
     let checked = read(document, offers.is_empty())?;
-    let text = std::str::from_utf8(document).map_err(|_| MergeError::Edit)?;
     let mut plan = Plan::new(&checked.document.registries, offers);
     for offer in offers {
         plan.consider(offer);
     }
     let (additions, mut decisions) = plan.into_parts();
-    if additions.is_empty() {
+    let mut config = checked.document.clone();
+    let mut room = MAX_DOCUMENT_BYTES.saturating_sub(config.written_bytes());
+    let mut is_as_before = true;
+    for addition in &additions {
+        let (accounts, bytes) = add(addition, room, &mut config.registries);
+        room -= bytes;
+        is_as_before &= accounts == 0;
+        decisions[addition.decision].keep(accounts);
+    }
+    if is_as_before {
         return Ok(Merged::new(document.to_vec().into(), checked, decisions));
     }
-    let mut editor = Editor::new(text, &additions).ok_or(MergeError::Edit)?;
-    let mut room = MAX_DOCUMENT_BYTES - text.len();
-    for addition in &additions {
-        let added = editor.add(addition, room).ok_or(MergeError::Edit)?;
-        room -= added.bytes;
-        decisions[addition.decision].keep(added.accounts);
-    }
-    let text = editor.finish();
+    let mut text = config.to_toml().map_err(MergeError::Unwritten)?;
+    let text = Zeroizing::new(std::mem::take(&mut *text).into_bytes());
     let checked = Document::parse(&text).map_err(MergeError::Result)?;
     Ok(Merged::new(text, checked, decisions))
+}
+
+/// Adds accounts to an entry, as many as do not take more bytes than there is `room`. Returns how
+/// many these are, and their bytes.
+fn add(addition: &Addition, room: usize, registries: &mut Registries) -> (usize, usize) {
+    let bytes_of = |entry: &Registry| {
+        let mut alone = Document::default();
+        alone.registries.set(addition.name.clone(), entry.clone());
+        // With the line before it.
+        alone.written_bytes() + 1
+    };
+    let base = addition.base.as_ref();
+    let mut entry = base.and_then(|base| registries.get(base)).cloned().unwrap_or_default();
+    let before = if base == Some(&addition.name) { bytes_of(&entry) } else { 0 };
+    let (mut added, mut bytes) = (0, 0);
+    for account in &addition.accounts {
+        let mut more = entry.clone();
+        if more.credentials.is_anonymous() {
+            more.credentials = Credentials::from(&**account);
+        } else {
+            more.also.push(Credentials::from(&**account));
+        }
+        let more_bytes = bytes_of(&more) - before;
+        if more_bytes > room {
+            break;
+        }
+        (entry, added, bytes) = (more, added + 1, more_bytes);
+    }
+    if added > 0 {
+        registries.set(addition.name.normal(), entry);
+    }
+    (added, bytes)
 }
 
 /// Whether a document has credentials for all of `host`, so that no offer for it or for some of its

@@ -46,6 +46,16 @@ impl Offered {
     }
 }
 
+impl From<&Offered> for Credentials {
+    fn from(offered: &Offered) -> Self {
+        match offered.clone() {
+            Offered::Password { username, password } => Self::Basic { username, password },
+            Offered::IdentityToken(token) => Self::IdentityToken { username: None, token },
+            Offered::RegistryToken(token) => Self::RegistryToken(token),
+        }
+    }
+}
+
 /// Whether two offers make the puller send the same.
 impl PartialEq for Offered {
     fn eq(&self, other: &Self) -> bool {

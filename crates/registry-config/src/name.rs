@@ -79,6 +79,12 @@ impl RegistryName {
         }
     }
 
+    /// The same name, written in its normal form.
+    #[must_use]
+    pub fn normal(&self) -> Self {
+        Self { written: None, ..self.clone() }
+    }
+
     /// The name as it was written.
     pub fn written(&self) -> String {
         match &self.written {

@@ -283,6 +283,17 @@ impl Registries {
         self.0.iter()
     }
 
+    /// The entry with this name, wherever it holds.
+    #[must_use]
+    pub fn get(&self, name: &RegistryName) -> Option<&Registry> {
+        self.0.get(name)
+    }
+
+    /// Sets an entry; one that is there keeps its name as it was written.
+    pub fn set(&mut self, name: RegistryName, entry: Registry) {
+        self.0.insert(name, entry);
+    }
+
     /// Whether the document names no registry.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -239,9 +239,12 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     table.put("plain-http", flag(plain_http));
     // The short form has no names.
     match mirrors.first().filter(|first| !first.is_listed && first.rewrites().is_empty()) {
-        Some(only) => table.put("mirror", text(only.url().as_str())),
+        Some(only) => table.put("mirror", of_url(only, purpose)),
         None if mirrors.is_empty() => {}
-        None => table.put("mirrors", Value::List(mirrors.iter().map(of_mirror).collect())),
+        None => table.put(
+            "mirrors",
+            Value::List(mirrors.iter().map(|mirror| of_mirror(mirror, purpose)).collect()),
+        ),
     }
     let has_fallback = !mirrors.is_empty() && (*mirror_fallback || purpose != Purpose::Write);
     table.put("mirror-fallback", has_fallback.then_some(Value::Flag(*mirror_fallback)));
@@ -290,9 +293,16 @@ fn put_credentials<'a>(credentials: &'a Credentials, purpose: Purpose, table: &m
     table.put(key, Value::Secret(secret.expose()));
 }
 
-fn of_mirror(mirror: &Mirror) -> Value<'_> {
+/// The address of a mirror, written without the slash that a URL without a path has.
+fn of_url(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
+    let url = mirror.url();
+    let is_short = purpose == Purpose::Write && url.path() == "/";
+    text(url.as_str().strip_suffix('/').filter(|_| is_short).unwrap_or(url.as_str()))
+}
+
+fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
     let mut table = Table::default();
-    table.put("url", text(mirror.url().as_str()));
+    table.put("url", of_url(mirror, purpose));
     table.put("prefix", mirror.prefix().map(text));
     let rewrite = |rule| {
         let mut table = Table::default();

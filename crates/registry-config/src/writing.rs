@@ -21,10 +21,20 @@ impl Document {
     ///
     /// [`Rule::DocumentTooLong`] where it has more than [`MAX_DOCUMENT_BYTES`].
     pub fn to_toml(&self) -> Result<Zeroizing<String>, Rule> {
-        let mut text = Bounded(Zeroizing::new(String::with_capacity(MAX_DOCUMENT_BYTES)));
-        write_table("", &slots::of(self, Purpose::Write), &mut text)
+        let text = Zeroizing::new(String::with_capacity(MAX_DOCUMENT_BYTES));
+        let mut out = Out { text: Some(text), length: 0 };
+        write_table("", &slots::of(self, Purpose::Write), &mut out)
             .map_err(|_| Rule::DocumentTooLong)?;
-        Ok(text.0)
+        Ok(out.text.unwrap_or_default())
+    }
+
+    /// The length of [`Document::to_toml`] in bytes, without a limit.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        let mut out = Out::default();
+        // Counting does not fail.
+        let _ = write_table("", &slots::of(self, Purpose::Write), &mut out);
+        out.length
     }
 
     /// The document as TOML text with every secret replaced by `[redacted]` and every certificate
@@ -45,21 +55,27 @@ impl Serialize for Document {
     }
 }
 
-/// A text that never grows beyond its first buffer, so that no copy of a secret is left behind.
-struct Bounded(Zeroizing<String>);
+/// A text in a buffer that never grows, so that no copy of a secret is left behind; or its length.
+#[derive(Default)]
+struct Out {
+    text: Option<Zeroizing<String>>,
+    length: usize,
+}
 
-impl fmt::Write for Bounded {
+impl fmt::Write for Out {
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        if more.len() > self.0.capacity() - self.0.len() {
-            return Err(fmt::Error);
+        self.length += more.len();
+        match &mut self.text {
+            Some(text) if self.length > text.capacity() => return Err(fmt::Error),
+            Some(text) => text.push_str(more),
+            None => {}
         }
-        self.0.push_str(more);
         Ok(())
     }
 }
 
 /// Writes the values of a table, then the tables in it.
-fn write_table(path: &str, table: &Table<'_>, out: &mut Bounded) -> fmt::Result {
+fn write_table(path: &str, table: &Table<'_>, out: &mut Out) -> fmt::Result {
     let is_table = |value: &Value<'_>| matches!(value, Value::Table(_) | Value::Tables(_));
     for (key, value) in table.0.iter().filter(|(_, value)| !is_table(value)) {
         write_key(key, out)?;
@@ -94,8 +110,8 @@ fn write_table(path: &str, table: &Table<'_>, out: &mut Bounded) -> fmt::Result 
     Ok(())
 }
 
-fn write_header([open, path, close]: [&str; 3], out: &mut Bounded) -> fmt::Result {
-    let gap = if out.0.is_empty() { "" } else { "\n" };
+fn write_header([open, path, close]: [&str; 3], out: &mut Out) -> fmt::Result {
+    let gap = if out.length == 0 { "" } else { "\n" };
     writeln!(out, "{gap}{open}{path}{close}")
 }
 
@@ -109,7 +125,7 @@ fn write_key(key: &str, out: &mut impl fmt::Write) -> fmt::Result {
 }
 
 /// Writes a value, `inline` within another one on a line of its own.
-fn write_value(value: &Value<'_>, inline: bool, out: &mut Bounded) -> fmt::Result {
+fn write_value(value: &Value<'_>, inline: bool, out: &mut Out) -> fmt::Result {
     match value {
         Value::Flag(flag) => write!(out, "{flag}"),
         Value::Text(text) => write_text(text, out),
@@ -118,14 +134,18 @@ fn write_value(value: &Value<'_>, inline: bool, out: &mut Bounded) -> fmt::Resul
         Value::Certificates([]) => write_text("none", out),
         Value::Certificates(all) => write_certificates(all, out),
         Value::List(values) => {
-            let (start, end) = if inline { ("", ", ") } else { ("\n  ", ",") };
+            let is_long = !inline && !values.is_empty();
             out.write_char('[')?;
-            for value in values {
-                out.write_str(start)?;
+            for (index, value) in values.iter().enumerate() {
+                out.write_str(match (is_long, index) {
+                    (true, _) => "\n  ",
+                    (false, 0) => "",
+                    (false, _) => ", ",
+                })?;
                 write_value(value, true, out)?;
-                out.write_str(end)?;
+                out.write_str(if is_long { "," } else { "" })?;
             }
-            out.write_str(if inline || values.is_empty() { "]" } else { "\n]" })
+            out.write_str(if is_long { "\n]" } else { "]" })
         }
         Value::Table(table) => {
             out.write_char('{')?;
@@ -161,7 +181,7 @@ fn write_text(text: &str, out: &mut impl fmt::Write) -> fmt::Result {
 }
 
 /// Writes PEM as `openssl` does.
-fn write_certificates(all: &[CertificateDer<'_>], out: &mut Bounded) -> fmt::Result {
+fn write_certificates(all: &[CertificateDer<'_>], out: &mut Out) -> fmt::Result {
     out.write_str("\"\"\"\n")?;
     for der in all {
         let mut rest = STANDARD.encode(der);
@@ -208,7 +228,7 @@ mod tests {
     #[test]
     fn a_config_is_written_as_people_write_it() {
         let text = "[registries.\"r.corp\"]\nusername = \"robot\"\npassword = \"a\\\"\\\\b\"\n\
-            insecure-skip-verify = true\nmirrors = [\n  {url = \"https://m.corp/\", \
+            insecure-skip-verify = true\nmirrors = [\n  {url = \"https://m.corp\", \
             prefix = \"team\"},\n]\n\n[[registries.\"r.corp\".also]]\n\
             auth = \"cm9ib3Q6\"\n\n[registries.\"r.corp/team\"]\nregistrytoken = \"t\"\n";
         let config = Document::parse(text.as_bytes()).unwrap().document;

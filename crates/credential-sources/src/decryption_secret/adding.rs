@@ -1,16 +1,15 @@
-//! Keys put into a document, with everything else left as it is, comments included.
+//! Keys put into a document.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use registry_config::{
-    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES,
-    MAX_DOCUMENT_BYTES, RegistryName, Warning,
+    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, RegistryName,
+    Warning,
 };
 use zeroize::Zeroizing;
 
 use super::Key;
-use super::edit::Edit;
 use crate::merge::{self, MergeError};
 use crate::{Finding, Loss};
 
@@ -50,22 +49,24 @@ pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> 
     if added.is_empty() {
         return Ok(WithKeys::new(document.to_vec().into(), checked, findings));
     }
-    let mut text = Zeroizing::new(document.to_vec());
-    for (name, items) in added {
-        let before = std::str::from_utf8(&text).map_err(|_| MergeError::Edit)?;
-        let edit = Edit::of(before, name).ok_or(MergeError::Edit)?;
-        text = edit.apply(before, &items);
-        // The parser says so, and what follows would only make it longer.
-        if text.len() > MAX_DOCUMENT_BYTES {
-            break;
-        }
+    let mut config = checked.document;
+    for (name, keys) in added {
+        let own = &mut config.decryption_keys;
+        let list = match name {
+            None => &mut own.all,
+            Some(name) => own.of.entry(name.clone()).or_default(),
+        };
+        // In front of the document's own, which are tried after them.
+        list.splice(..0, keys);
     }
+    let mut text = config.to_toml().map_err(MergeError::Unwritten)?;
+    let text = Zeroizing::new(std::mem::take(&mut *text).into_bytes());
     let checked = Document::parse(&text).map_err(MergeError::Result)?;
     Ok(WithKeys::new(text, checked, findings))
 }
 
 /// What is added to which table; that for every image has no name.
-type Added<'k> = BTreeMap<Option<&'k RegistryName>, Vec<&'k str>>;
+type Added<'k> = BTreeMap<Option<&'k RegistryName>, Vec<DecryptionKey>>;
 
 /// The keys that the document has not and has room for.
 fn wanted<'k>(
@@ -77,7 +78,7 @@ fn wanted<'k>(
     let mut added = Added::new();
     for key in keys {
         let item = key.item.expose();
-        let parsed = DecryptionKey::parse(item).map_err(|_| MergeError::Edit)?;
+        let parsed = DecryptionKey::parse(item).map_err(MergeError::Unwritten)?;
         let mut find =
             |loss, text: String| findings.push(Finding::new(&key.source, "", loss, text));
         let names = key.images.iter().map(Some);
@@ -106,7 +107,7 @@ fn wanted<'k>(
                 );
                 find(Loss::Lost, text);
             } else {
-                added.entry(name).or_default().push(item);
+                added.entry(name).or_default().push(parsed.clone());
             }
         }
     }

@@ -311,34 +311,21 @@ fn what_only_the_measured_document_may_name_is_left_out() {
 }
 
 #[test]
-fn keys_are_added_and_everything_else_stays() {
+fn keys_are_added_and_everything_else_is_as_before() {
     let keys = file(format!("kbs:///a/b/c,{}", base64(PEM)).as_bytes()).keys;
     let pem = base64(PEM);
     let new = format!("  \"kbs:///a/b/c\",\n  \"{pem}\",\n");
+    let list = |own: &str| format!("[decryption-keys]\nkeys = [\n{new}{own}]\n");
+    let both = list("  \"a2V5\",\n  \"kbs:///x/y/z\",\n");
     for (document, expected) in [
-        ("", format!("[decryption-keys]\nkeys = [\n{new}]\n")),
-        (
-            "[registries.r]\n# kept",
-            format!("[registries.r]\n# kept\n\n[decryption-keys]\nkeys = [\n{new}]\n"),
-        ),
-        (
-            "[decryption-keys] # kept\n[registries.r]\n",
-            format!("[decryption-keys]\nkeys = [\n{new}] # kept\n[registries.r]\n"),
-        ),
-        ("decryption-keys = {}\n", format!("decryption-keys = {{ keys = [\n{new}] }}\n")),
-        ("[decryption-keys]\nkeys = []\n", format!("[decryption-keys]\nkeys = [\n{new}]\n")),
-        (
-            "[decryption-keys]\nkeys = [ # kept\n\"a2V5\" # kept\n]\n",
-            format!("[decryption-keys]\nkeys = [\n{new} # kept\n\"a2V5\" # kept\n]\n"),
-        ),
-        (
-            "decryption-keys.keys = 'a2V5 ,kbs:///x/y/z' # kept\n",
-            format!("decryption-keys.keys = [\n{new}  \"a2V5\",\n  \"kbs:///x/y/z\",\n] # kept\n"),
-        ),
-        (
-            "\"decryption\\u002dkeys\".keys = \"a2V5\\u002ckbs:///x/y/z\"",
-            format!("\"decryption\\u002dkeys\".keys = [\n{new}  \"a2V5\",\n  \"kbs:///x/y/z\",\n]"),
-        ),
+        ("", list("")),
+        ("[registries.r]\n# gone", format!("[registries.r]\n\n{}", list(""))),
+        ("[decryption-keys] # gone\n[registries.r]\n", format!("[registries.r]\n\n{}", list(""))),
+        ("decryption-keys = {}\n", list("")),
+        ("[decryption-keys]\nkeys = []\n", list("")),
+        ("[decryption-keys]\nkeys = [\n\"a2V5\" # gone\n]\n", list("  \"a2V5\",\n")),
+        ("decryption-keys.keys = 'a2V5 ,kbs:///x/y/z'\n", both.clone()),
+        ("\"decryption\\u002dkeys\".keys = \"a2V5\\u002ckbs:///x/y/z\"", both),
     ] {
         let own = Document::parse(document.as_bytes()).unwrap().document;
         let complete = put_below(document.as_bytes(), &keys)
@@ -378,7 +365,9 @@ fn a_document_that_is_full_or_broken_gets_no_keys() {
     assert!(error.to_string().contains("line 1: decryption-keys.keys, item 1: neither"), "{error}");
     let error = put_below(b"node-error = 'no such file'", &keys).unwrap_err();
     assert!(matches!(error, MergeError::NodeError), "{error}");
-    let long = format!("#{}\n", "a".repeat(registry_config::MAX_DOCUMENT_BYTES - 10));
+    let entry = format!("registrytoken = '{}'\n", "a".repeat(16_096));
+    let long: String = (0..65).map(|number| format!("[registries.r{number}]\n{entry}")).collect();
+    assert!(Document::parse(long.as_bytes()).is_ok());
     let error = put_below(long.as_bytes(), &keys).unwrap_err();
     assert!(error.to_string().contains("a document has at most 1048576 bytes"), "{error}");
 }

@@ -7,9 +7,8 @@ use registry_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_bel
 
 use super::holder::{Holder, entry_name, with_https_port};
 use super::{Decision, Further, Loser, NO_ROOM, Winner, no_entries};
-use crate::Offer;
-use crate::entry_keys::{self, Keys};
-use crate::printable;
+use crate::entry_keys;
+use crate::{Offer, Offered, printable};
 
 /// Keys that will be added. No `Debug`, since they hold secrets.
 pub(super) struct Addition {
@@ -19,7 +18,7 @@ pub(super) struct Addition {
     /// settings a new one takes over.
     pub(super) base: Option<RegistryName>,
     /// The accounts that are added, at least one and at most an entry's, the first one tried first.
-    pub(super) accounts: Vec<Rc<Keys>>,
+    pub(super) accounts: Vec<Rc<Offered>>,
     /// The number of the decision that is about it.
     pub(super) decision: usize,
 }
@@ -131,9 +130,10 @@ impl<'d> Plan<'d> {
         if let Err(reason) = entry_keys::check(&keys) {
             return decision.lose(offer, &reason, true);
         }
+        let account = Rc::new(offer.offered.clone());
         let mut additions = self.additions.iter_mut();
         if let Some(first) = additions.find(|addition| addition.decision == index) {
-            return match first.take(keys, &name) {
+            return match first.take(account, &name) {
                 Ok(()) => {
                     decision.also.push(Further { source: offer.source.clone(), offered_for: None })
                 }
@@ -154,7 +154,7 @@ impl<'d> Plan<'d> {
         self.additions.push(Addition {
             base: base.cloned(),
             name,
-            accounts: vec![keys.into()],
+            accounts: vec![account],
             decision: index,
         });
     }
@@ -168,21 +168,20 @@ struct NotTaken {
 
 impl Addition {
     /// Takes a further account, which was offered for `name`.
-    fn take(&mut self, keys: Keys, name: &RegistryName) -> Result<(), NotTaken> {
+    fn take(&mut self, account: Rc<Offered>, name: &RegistryName) -> Result<(), NotTaken> {
         let refuse = |why: String, lost| Err(NotTaken { why, lost });
         if *name != self.name {
             let why = format!("an offer for \"{}\" comes first, for other ports", self.name);
             return refuse(why, false);
         }
-        let keys = Rc::new(keys);
-        if self.accounts.contains(&keys) {
+        if self.accounts.contains(&account) {
             return refuse("an earlier offer says the same".to_owned(), false);
         }
         if self.accounts.len() > MAX_ALSO {
             let why = format!("an entry has at most {MAX_ALSO} further accounts");
             return refuse(why, true);
         }
-        self.accounts.push(keys);
+        self.accounts.push(account);
         Ok(())
     }
 }

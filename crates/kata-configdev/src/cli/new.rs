@@ -57,7 +57,8 @@ pub struct Arguments {
     /// web's; "-" for standard input.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Add the registry to this document instead of beginning a new one.
+    /// Add the registry to this document and write it anew, without comments, instead of beginning
+    /// a new one.
     #[arg(long, value_name = "DOCUMENT")]
     into: Option<PathBuf>,
     /// Write the document to this file, mode 0600. A file that is there is replaced only if it is

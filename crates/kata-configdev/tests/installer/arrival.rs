@@ -82,7 +82,7 @@ fn a_placeholder_that_nobody_filled_is_missing() {
     machine.mount_other("placeholder", &[(CONFIG, &FILLED.replace('b', "c"))]);
     assert_eq!(install(&machine).0, Some(0));
     let text = machine.read(DOCUMENT);
-    assert!(text.starts_with(&document("one")) && text.contains("c.corp"), "{text}");
+    assert!(text.contains(&document("one")) && text.contains("c.corp"), "{text}");
 
     machine.more = machine.more.replace("required = true", "");
     for place in ["team", "placeholder"] {

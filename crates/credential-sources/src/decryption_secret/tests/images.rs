@@ -80,39 +80,27 @@ fn one_key_may_be_for_several_secrets_images() {
 #[test]
 fn keys_go_to_the_tables_of_their_images() {
     let keys = for_images("kbs:///a/b/c", &["R.corp./a"]).keys;
-    let new = "  \"kbs:///a/b/c\",\n";
-    let list = format!("keys = [\n{new}]");
+    let own = |name: &str, list: &str| format!("[decryption-keys.\"{name}\"]\nkeys = [{list}]\n");
+    let one = "\n  \"kbs:///a/b/c\",\n";
+    let new = own("R.corp./a", one);
+    let before = own("r.corp/a", one);
     for (document, expected) in [
-        ("", format!("[decryption-keys.\"R.corp./a\"]\n{list}\n")),
+        ("", new.clone()),
         (
             "[decryption-keys]\nkeys = [\"a2V5\"]",
-            format!(
-                "[decryption-keys]\nkeys = [\"a2V5\"]\n\n[decryption-keys.\"R.corp./a\"]\n{list}\n"
-            ),
+            format!("[decryption-keys]\nkeys = [\n  \"a2V5\",\n]\n\n{new}"),
         ),
         (
-            "[decryption-keys.\"r.corp/a\"] # kept\nkeys = [\"a2V5\"]\n",
-            format!("[decryption-keys.\"r.corp/a\"] # kept\nkeys = [\n{new}\"a2V5\"]\n"),
+            "[decryption-keys.\"r.corp/a\"]\nkeys = [\"a2V5\"]\n",
+            own("r.corp/a", "\n  \"kbs:///a/b/c\",\n  \"a2V5\",\n"),
         ),
-        (
-            "[decryption-keys.'r.corp/a']\n# kept\n",
-            format!("[decryption-keys.'r.corp/a']\n{list}\n# kept\n"),
-        ),
+        ("[decryption-keys.'r.corp/a']\n", before.clone()),
         (
             "decryption-keys = { 'r.corp/b' = { keys = [] } }",
-            format!(
-                "decryption-keys = {{ \"R.corp./a\" = {{ {list} }},  'r.corp/b' = {{ keys = [] \
-                }} }}"
-            ),
+            format!("{new}\n{}", own("r.corp/b", "")),
         ),
-        (
-            "decryption-keys = { 'r.corp/a' = {} }",
-            format!("decryption-keys = {{ 'r.corp/a' = {{ {list} }} }}"),
-        ),
-        (
-            "decryption-keys.'r.corp/a'.keys = ''\n",
-            format!("decryption-keys.'r.corp/a'.keys = [\n{new}]\n"),
-        ),
+        ("decryption-keys = { 'r.corp/a' = {} }", before.clone()),
+        ("decryption-keys.'r.corp/a'.keys = ''\n", before),
     ] {
         let complete = put_below(document.as_bytes(), &keys)
             .unwrap_or_else(|error| panic!("{document}: {error}"));

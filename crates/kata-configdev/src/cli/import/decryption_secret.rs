@@ -50,7 +50,7 @@ pub struct Arguments {
     /// The files and directories, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Add to this document instead of beginning a new one.
+    /// Add to this document and write it anew, without comments, instead of beginning a new one.
     #[arg(long, value_name = "DOCUMENT")]
     into: Option<PathBuf>,
     /// The keys are for the images of this host, or of its repositories below a prefix

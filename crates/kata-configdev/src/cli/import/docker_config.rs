@@ -48,7 +48,7 @@ pub struct Arguments {
     /// The files, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Add to this document, whose own credentials win, instead of beginning a new one.
+    /// Add to this document, whose own credentials win, and write it anew, without comments.
     #[arg(long, value_name = "DOCUMENT")]
     into: Option<PathBuf>,
     /// The namespace whose secrets come before those of others.

@@ -3,7 +3,7 @@
 use credential_sources::Offer;
 use credential_sources::merge::{Decision, Winner, merge};
 use credential_sources::registry_file::Certificates;
-use registry_config::{Document, RegistryName};
+use registry_config::{Document, Registry, RegistryName, Roots};
 use zeroize::Zeroizing;
 
 use crate::choice::DocumentText;
@@ -13,7 +13,7 @@ use crate::cli::CommandError;
 ///
 /// # Errors
 ///
-/// [`CommandError::NewEntry`] where it has an entry for the host, or has no room for a section.
+/// [`CommandError::NewEntry`] where it has an entry for the host, or has no room for one.
 pub fn with_roots(
     document: &DocumentText,
     name: &RegistryName,
@@ -21,27 +21,22 @@ pub fn with_roots(
 ) -> Result<DocumentText, CommandError> {
     let host = name.of_host();
     let parsed = Document::parse(document).map_err(|problems| refused(problems.to_string()))?;
-    let mut names = parsed.document.registries.iter().map(|(name, _)| name);
-    if let Some(own) = names.find(|own| **own == host) {
+    let mut config = parsed.document;
+    let own = config.registries.iter().map(|(name, _)| name).find(|own| **own == host);
+    if let Some(own) = own {
         let own = own.written();
         let reason = format!("it has an entry \"{own}\" already");
         return Err(CommandError::NewEntry { reason, is_there: true });
     }
-    let gap = match document.last() {
-        None => "",
-        Some(b'\n') => "\n",
-        Some(_) => "\n\n",
-    };
     // As it was written, without the repositories.
     let written = name.written();
     let written = written.split('/').next().unwrap_or_default();
-    let mut section = format!("{gap}[registries.\"{written}\"]\nca-certs = \"\"\"\n");
-    section.extend(roots.blocks());
-    section.push_str("\"\"\"\n");
-    // The buffer never moves, so that no copy of a secret is left behind.
-    let mut text = Zeroizing::new(Vec::with_capacity(document.len() + section.len()));
-    text.extend_from_slice(document);
-    text.extend_from_slice(section.as_bytes());
+    let written = RegistryName::parse(written).map_err(|rule| refused(rule.to_string()))?;
+    let roots = Roots::parse(&roots.blocks().collect::<String>());
+    let roots = roots.map_err(|rules| refused(rules[0].to_string()))?;
+    config.registries.set(written, Registry { ca_certs: Some(roots), ..Registry::default() });
+    let mut text = config.to_toml().map_err(|rule| refused(rule.to_string()))?;
+    let text = Zeroizing::new(std::mem::take(&mut *text).into_bytes());
     Document::parse(&text).map_err(|problems| refused(problems.to_string()))?;
     Ok(text.into())
 }
