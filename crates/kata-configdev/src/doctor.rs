@@ -44,11 +44,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::node_root::NodeRoot;
 use crate::sandbox_id::SandboxId;
 
 use engine::Engine;
 pub use finding::{Finding, Severity};
-pub use node::Node;
 use sandbox::Joined;
 
 /// What was found on a node.
@@ -63,7 +63,7 @@ pub struct Report {
 /// Looks at the node, and at one sandbox of it; `settings` names another settings file than each
 /// wrapper's own.
 #[must_use]
-pub fn examine(node: &Node, settings: Option<&Path>, sandbox: Option<&SandboxId>) -> Report {
+pub fn examine(node: &NodeRoot, settings: Option<&Path>, sandbox: Option<&SandboxId>) -> Report {
     let mut report = Report::default();
     let findings = &mut report.findings;
     findings.extend(node::other_than_root().map(|user| {

@@ -43,10 +43,10 @@ impl HostFile {
 
     /// A FIFO without a writer must not hang the caller; on regular files `O_NONBLOCK` has no
     /// effect.
-    const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
+    pub(crate) const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK);
 
     /// Looks at what was opened, not at its path: the two can differ a moment later.
-    fn regular(file: File) -> Result<Self, FileFault> {
+    pub(crate) fn regular(file: File) -> Result<Self, FileFault> {
         let metadata = file.metadata()?;
         if metadata.is_file() { Ok(Self { file, metadata }) } else { Err(FileFault::NotRegular) }
     }

@@ -2,16 +2,14 @@
 //! as if that were `/`.
 
 use std::fs::{File, Metadata};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use credential_sources::node_files::{NodeFiles, Unread};
-use foreign_text::bounded::read_file;
-use linux_sys::rooted::open_scoped;
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open};
+use linux_sys::rooted::Root;
+use rustix::fs::{Dir, FileType, OFlags};
 use zeroize::Zeroizing;
 
-use crate::host_file::{FileError, FileFault};
+use crate::host_file::{FileError, FileFault, HostFile};
 
 /// The most entries of a directory that are looked at: four times as many registries as a document
 /// has.
@@ -20,9 +18,9 @@ const MAX_ENTRIES: usize = 4096;
 /// A directory that stands for `/`. Symbolic links are followed, but never out of it.
 #[derive(Debug)]
 pub struct NodeRoot {
-    directory: OwnedFd,
+    root: Root,
     /// Where it is; `None` for the file system as it is, whose relative paths are the caller's own.
-    root: Option<PathBuf>,
+    given: Option<PathBuf>,
 }
 
 /// An entry of a directory.
@@ -41,11 +39,22 @@ impl NodeRoot {
     ///
     /// [`FileError`].
     pub fn open(root: Option<&Path>) -> Result<Self, FileError> {
+        let given = root.map(Path::to_owned);
         let path = root.unwrap_or(Path::new("/"));
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory =
-            open(path, flags, Mode::empty()).map_err(|errno| FileFault::from(errno).at(path))?;
-        Ok(Self { directory, root: root.map(Path::to_owned) })
+        let root = Root::open(path).map_err(|error| FileFault::from(error).at(path))?;
+        Ok(Self { root, given })
+    }
+
+    /// Where it is here.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.given.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    /// Whether it is the machine that this runs on, so that processes and logs are the node's too.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.path() == Path::new("/")
     }
 
     /// Reads a regular file of at most `limit` bytes.
@@ -54,23 +63,16 @@ impl NodeRoot {
     ///
     /// [`FileFault`], as for all that follow.
     pub fn read(&self, path: &Path, limit: usize) -> Result<Zeroizing<Vec<u8>>, FileFault> {
-        self.read_file(path, limit).map(|(text, _)| text)
+        self.open_file(path)?.read(limit)
     }
 
-    /// Reads a regular file of at most `limit` bytes, and who may write it.
+    /// Opens a regular file.
     ///
     /// # Errors
     ///
     /// [`FileFault`].
-    pub fn read_file(
-        &self,
-        path: &Path,
-        limit: usize,
-    ) -> Result<(Zeroizing<Vec<u8>>, Metadata), FileFault> {
-        // A FIFO without a writer must not hang the caller.
-        let file = File::from(self.resolve(path, OFlags::RDONLY | OFlags::NONBLOCK)?);
-        let metadata = file.metadata()?;
-        Ok((read_file(file, limit)?, metadata))
+    pub fn open_file(&self, path: &Path) -> Result<HostFile, FileFault> {
+        HostFile::regular(self.resolve(path, HostFile::FLAGS)?)
     }
 
     /// What is at a path, which is not opened for reading.
@@ -79,8 +81,13 @@ impl NodeRoot {
     ///
     /// [`FileFault`].
     pub fn metadata(&self, path: &Path) -> Result<Metadata, FileFault> {
-        let file = File::from(self.resolve(path, OFlags::PATH)?);
-        Ok(file.metadata()?)
+        Ok(self.resolve(path, OFlags::PATH)?.metadata()?)
+    }
+
+    /// Whether a directory is at `path`, links followed.
+    #[must_use]
+    pub fn has_directory(&self, path: &Path) -> bool {
+        self.metadata(path).is_ok_and(|found| found.is_dir())
     }
 
     /// The path of the same file or directory without a link in it, as the node has it.
@@ -89,11 +96,7 @@ impl NodeRoot {
     ///
     /// [`FileFault`].
     pub fn real(&self, path: &Path) -> Result<PathBuf, FileFault> {
-        let name =
-            |file: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        let (root, found) = (name(&self.directory)?, name(&self.resolve(path, OFlags::PATH)?)?);
-        let relative = found.strip_prefix(&root).map_err(std::io::Error::other)?;
-        Ok(Path::new("/").join(relative))
+        Ok(self.root.real(self.absolute(path)?)?)
     }
 
     /// Where `path` is, links followed, as seen from here.
@@ -103,10 +106,7 @@ impl NodeRoot {
     /// [`FileFault`].
     pub fn seen(&self, path: &Path) -> Result<PathBuf, FileFault> {
         let real = self.real(path)?;
-        Ok(match &self.root {
-            Some(root) => root.join(real.strip_prefix("/").unwrap_or(&real)),
-            None => real,
-        })
+        Ok(self.path().join(real.strip_prefix("/").unwrap_or(&real)))
     }
 
     /// The path on the node of what is `seen` at a path here.
@@ -128,11 +128,9 @@ impl NodeRoot {
 
     /// By which paths the root is reached here: the one that was given, and the one without links.
     fn prefixes(&self) -> impl Iterator<Item = PathBuf> {
-        let own = format!("/proc/self/fd/{}", self.directory.as_raw_fd());
-        let real = std::fs::read_link(own).ok();
         // Its parts again, without a slash at the end.
-        let given = self.root.as_ref().map(|root| root.iter().collect());
-        given.into_iter().chain(real)
+        let given = self.path().iter().collect();
+        [given].into_iter().chain(self.root.location().ok())
     }
 
     /// The entries of a directory by name. Hidden ones are left out: a Kubernetes volume keeps its
@@ -181,9 +179,8 @@ impl NodeRoot {
     /// The fault of a file or directory, with the path at which it was looked for.
     #[must_use]
     pub fn at(&self, path: &Path, fault: FileFault) -> FileError {
-        let below = path.strip_prefix("/").unwrap_or(path);
-        match &self.root {
-            Some(root) => fault.at(root.join(below)),
+        match &self.given {
+            Some(given) => fault.at(given.join(path.strip_prefix("/").unwrap_or(path))),
             None => fault.at(path),
         }
     }
@@ -201,27 +198,14 @@ impl NodeRoot {
     ///
     /// Those of finding the working directory.
     pub fn absolute(&self, path: &Path) -> std::io::Result<PathBuf> {
-        if self.root.is_none() {
-            return std::path::absolute(path);
+        match self.given {
+            Some(_) => Ok(Path::new("/").join(path)),
+            None => std::path::absolute(path),
         }
-        Ok(Path::new("/").join(path))
     }
 
-    fn resolve(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, FileFault> {
-        let absolute;
-        let path = if self.root.is_none() && path.is_relative() {
-            absolute = std::path::absolute(path)?;
-            &absolute
-        } else {
-            path
-        };
-        // The kernel refuses any other flag beside these two.
-        let flags = match flags.contains(OFlags::PATH) {
-            true => flags,
-            false => flags | OFlags::NOCTTY,
-        };
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        Ok(open_scoped(&self.directory, path, flags, resolve)?)
+    fn resolve(&self, path: &Path, flags: OFlags) -> Result<File, FileFault> {
+        Ok(self.root.follow(self.absolute(path)?, flags)?)
     }
 }
 

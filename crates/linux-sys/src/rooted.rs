@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
@@ -52,11 +52,11 @@ fn why_missing(status: &str) -> &'static str {
     }
 }
 
-/// A directory held open, below which untrusted relative paths may be opened.
+/// A directory held open, which paths do not leave.
 ///
 /// The kernel does the resolution (`openat2(2)`), so there is no moment between a check and its
-/// use: a path that leads out of the directory, crosses any symbolic link or a `/proc`-style magic
-/// link is refused even while another process renames things underneath.
+/// use, even while another process renames things underneath. A `/proc`-style magic link is
+/// refused.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
@@ -75,7 +75,8 @@ impl Root {
         Ok(Self { directory })
     }
 
-    /// Opens the file `path`, relative to the root. `O_CLOEXEC` and `O_NOCTTY` are always added.
+    /// Opens the file `path`, relative to the root, through no symbolic link. `O_CLOEXEC` and
+    /// `O_NOCTTY` are always added.
     ///
     /// The path is untrusted. What was opened is not necessarily a regular file: pass `O_NONBLOCK`,
     /// so that a FIFO cannot hang the caller, and look at the file's type before reading.
@@ -90,6 +91,58 @@ impl Root {
         let flags = flags | OFlags::NOCTTY;
         open_scoped(&self.directory, path.as_ref(), flags, resolve).map(File::from)
     }
+
+    /// Opens what is at `path` where the root is `/`: a symbolic link is followed, an absolute one
+    /// from the root, and `..` ends there.
+    ///
+    /// What was opened may be anything, as for [`Root::open_file`].
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat2(2)`.
+    pub fn follow(&self, path: impl AsRef<Path>, flags: OFlags) -> io::Result<File> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        // The kernel refuses it beside `O_PATH`.
+        let terminal = match flags.contains(OFlags::PATH) {
+            true => OFlags::empty(),
+            false => OFlags::NOCTTY,
+        };
+        open_scoped(&self.directory, path.as_ref(), flags | terminal, resolve).map(File::from)
+    }
+
+    /// Opens a directory, found by [`Root::follow`], as a root.
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat2(2)`.
+    pub fn directory(&self, path: impl AsRef<Path>) -> io::Result<Self> {
+        let directory = self.follow(path, OFlags::PATH | OFlags::DIRECTORY)?.into();
+        Ok(Self { directory })
+    }
+
+    /// Returns the absolute path, without a link in it, of what [`Root::follow`] finds.
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat2(2)` and `readlink(2)`.
+    pub fn real(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        let found = name(&self.follow(path, OFlags::PATH)?)?;
+        let below = found.strip_prefix(self.location()?).map_err(io::Error::other)?;
+        Ok(Path::new("/").join(below))
+    }
+
+    /// Returns the path of the root itself, without a link in it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `readlink(2)`.
+    pub fn location(&self) -> io::Result<PathBuf> {
+        name(&self.directory)
+    }
+}
+
+fn name(file: &impl AsRawFd) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 impl AsFd for Root {

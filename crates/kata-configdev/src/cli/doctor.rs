@@ -8,8 +8,10 @@ use clap::Args;
 use super::finding::counted;
 use crate::cli::CommandError;
 use crate::doctor::sandbox::Joined;
-use crate::doctor::{self, Node, Report, Severity};
+use crate::doctor::{self, Report, Severity};
 use crate::exit;
+use crate::host_file::FileFault;
+use crate::node_root::NodeRoot;
 use crate::sandbox_id::SandboxId;
 
 /// Looks for what is wrong on a node, and says what to do about it.
@@ -51,7 +53,10 @@ pub struct Arguments {
 
 /// Examines the node and prints what was found.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    let node = Node::open(&arguments.host_root)?;
+    // Messages name the paths below it, which are told apart by its beginning.
+    let host = &arguments.host_root;
+    let host = std::path::absolute(host).map_err(|error| FileFault::from(error).at(host))?;
+    let node = NodeRoot::open(Some(&host))?;
     let report =
         doctor::examine(&node, arguments.settings_file.as_deref(), arguments.sandbox.as_ref());
     if arguments.json {

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::document::{OF_POD, told};
 use super::finding::{Finding, Severity};
-use super::node::{Node, is_denied, other_than_root};
+use super::node::{is_denied, other_than_root};
 use super::set::Set;
 use crate::SandboxError;
 use crate::choice::{ChoiceError, annotated_on};
 use crate::cli::finding::Input;
 use crate::namespace::Namespace;
 use crate::namespace_path::{Allowed, NamespacePaths};
+use crate::node_root::NodeRoot;
 
 /// The most of them that are read. Free to change; each has at most 1 MiB.
 const MAX_READ: usize = 256;
@@ -20,7 +21,7 @@ const EXTENSION: &str = ".toml";
 
 /// Reads the documents in the directories of `annotation-allow`, of the namespaces' own ones as
 /// pods of those namespaces name them. A bad one fails the pods that name it, and no other.
-pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     let Some(settings) = set.settings().filter(|settings| settings.enabled) else {
         return;
     };
@@ -67,7 +68,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The directory of an entry; of one by namespace, those of the namespaces that have one.
-fn directories(node: &Node, allowed: &Allowed) -> Vec<(PathBuf, Option<Namespace>)> {
+fn directories(node: &NodeRoot, allowed: &Allowed) -> Vec<(PathBuf, Option<Namespace>)> {
     match allowed {
         Allowed::Shared(directory) => vec![(directory.clone(), None)],
         Allowed::ByNamespace(paths) => {
@@ -81,7 +82,7 @@ fn directories(node: &Node, allowed: &Allowed) -> Vec<(PathBuf, Option<Namespace
     }
 }
 
-fn documents_in(node: &Node, directory: &Path) -> Vec<PathBuf> {
+fn documents_in(node: &NodeRoot, directory: &Path) -> Vec<PathBuf> {
     let listed = node.list(directory).unwrap_or_default().into_iter();
     listed
         .filter(|entry| !entry.is_directory && entry.name.ends_with(EXTENSION))

@@ -11,8 +11,8 @@ use registry_config::{Document, RegistryName};
 
 use super::finding::{Finding, Severity};
 use super::kubelet_flags::KubeletFlags;
-use super::node::Node;
 use super::set::Set;
+use crate::node_root::NodeRoot;
 
 /// The kubelet's own directory, and the flag that names another.
 const ROOT_DIR: &str = "/var/lib/kubelet";
@@ -29,7 +29,7 @@ const MAX_TOLD: usize = 3;
 
 /// Says which file the kubelet takes credentials from that the document of `set` does not have.
 /// The kubelet takes the first that it can read, and no other.
-pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let Some(settings) = set.settings().filter(|settings| settings.enabled) else {
         return;
     };
@@ -64,7 +64,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 
 /// The first file that the kubelet can read, and the names of the registries that it has
 /// credentials for.
-fn first(node: &Node) -> Option<(PathBuf, Vec<String>)> {
+fn first(node: &NodeRoot) -> Option<(PathBuf, Vec<String>)> {
     let root_dir = KubeletFlags::read(node).path(ROOT_DIR_FLAG);
     let root_dir = root_dir.unwrap_or_else(|| ROOT_DIR.into());
     let json = [root_dir.join("config.json")].into_iter().chain(JSON.map(PathBuf::from));
@@ -75,7 +75,7 @@ fn first(node: &Node) -> Option<(PathBuf, Vec<String>)> {
 }
 
 /// For which registries a file has credentials; `None` where it is none of docker's.
-fn names(node: &Node, path: &Path) -> Option<Vec<String>> {
+fn names(node: &NodeRoot, path: &Path) -> Option<Vec<String>> {
     let text = node.read(path, MAX_CONFIG_BYTES).ok()?;
     let file = SourceFile { name: "", text: &text };
     // An entry for more than a document can say is the kubelet's all the same.

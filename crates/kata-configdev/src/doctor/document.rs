@@ -6,14 +6,15 @@ use registry_config::{Document, MAX_DOCUMENT_BYTES};
 
 use super::finding::{Finding, Severity};
 use super::namespaces;
-use super::node::{Node, is_denied};
+use super::node::is_denied;
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
 use crate::choice::ChoiceError;
 use crate::cli::finding::Input;
 use crate::document_pattern;
-use crate::host_file::{FileFault, require_administered};
+use crate::host_file::{FileFault, HostFile};
 use crate::namespace_path::NamespacePaths;
+use crate::node_root::NodeRoot;
 use crate::settings::{Effective, Settings};
 
 /// The most problems or warnings of a document that are told; `check` shows all.
@@ -49,7 +50,7 @@ pub(super) const OF_POD: Invalid = Invalid {
 };
 
 /// Finds and reads the document of `set`, and says what `kata-configdev check` says of it.
-pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     let Some(effective) = &set.effective else {
         return;
     };
@@ -73,7 +74,7 @@ pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
 
 /// The document at `path`, where it can be used.
 pub(super) fn check_one(
-    node: &Node,
+    node: &NodeRoot,
     set: &Set<'_>,
     effective: &Effective,
     path: &Path,
@@ -89,17 +90,17 @@ pub(super) fn check_one(
 }
 
 /// The document's file, read.
-fn read(node: &Node, path: &Path) -> Result<(PathBuf, Input), (&'static str, ChoiceError)> {
+fn read(node: &NodeRoot, path: &Path) -> Result<(PathBuf, Input), (&'static str, ChoiceError)> {
     let path = document_pattern::resolve_on(node, path).map_err(|fault| {
         let pattern = path.to_owned();
         let error = ChoiceError::NodePattern { pattern, fault };
         ("document-pattern", error)
     })?;
-    let read = node.read_file(&path, MAX_DOCUMENT_BYTES);
-    let (text, metadata) = read
-        .and_then(|(text, metadata)| {
-            require_administered(&metadata)?;
-            Ok((text, metadata))
+    let opened = node.open_file(&path).and_then(HostFile::require_administered);
+    let (text, metadata) = opened
+        .and_then(|file| {
+            let metadata = file.metadata().clone();
+            Ok((file.read(MAX_DOCUMENT_BYTES)?, metadata))
         })
         .map_err(|fault| {
             let id = match &fault {

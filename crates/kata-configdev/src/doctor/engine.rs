@@ -9,8 +9,9 @@ use foreign_text::shown;
 
 use super::finding::{Finding, Severity};
 use super::handlers::Handler;
-use super::node::{Node, is_denied};
+use super::node::is_denied;
 use crate::namespace;
+use crate::node_root::NodeRoot;
 use crate::sandbox_spec::ANNOTATION;
 
 /// Where containerd's configuration is: its own, that of k3s and RKE2, of k0s and MicroK8s.
@@ -88,7 +89,7 @@ pub struct Engine {
 
 impl Engine {
     /// Reads every engine's configuration that is there.
-    pub fn read(node: &Node, findings: &mut Vec<Finding>) -> Self {
+    pub fn read(node: &NodeRoot, findings: &mut Vec<Finding>) -> Self {
         let mut engine = Self::default();
         for path in CONTAINERD {
             engine.containerd(node, Path::new(path), findings);
@@ -124,7 +125,7 @@ impl Engine {
         self.runtimes.iter().filter(is_it)
     }
 
-    fn containerd(&mut self, node: &Node, path: &Path, findings: &mut Vec<Finding>) {
+    fn containerd(&mut self, node: &NodeRoot, path: &Path, findings: &mut Vec<Finding>) {
         let text = match node.read(path, MAX_CONTAINERD_CONFIG_BYTES) {
             Ok(text) => text,
             Err(fault) if fault.is_absent() => return,
@@ -137,7 +138,7 @@ impl Engine {
                 return;
             }
         };
-        let mut files = &**node;
+        let mut files = node;
         let config =
             containerd_config::read(&text, &path.to_string_lossy(), Some(path), &mut files);
         for fault in config.faults() {
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    fn crio(&mut self, node: &Node, findings: &mut Vec<Finding>) {
+    fn crio(&mut self, node: &NodeRoot, findings: &mut Vec<Finding>) {
         let (main, drop_ins) = (Path::new(CRIO.0), Path::new(CRIO.1));
         let listed = node.list(drop_ins).unwrap_or_default();
         let listed = listed.into_iter().filter(|entry| !entry.is_directory);
@@ -211,7 +212,7 @@ impl Engine {
 
 /// The main file of Kata's that a runtime uses: the one that is named, else that of Kata's shim;
 /// what a link leads to, as for Kata.
-fn main_file(node: &Node, config_path: Option<&str>, program: Option<&str>) -> Option<PathBuf> {
+fn main_file(node: &NodeRoot, config_path: Option<&str>, program: Option<&str>) -> Option<PathBuf> {
     if let Some(named) = config_path.filter(|path| !path.is_empty()) {
         return node.real(Path::new(named)).ok();
     }

@@ -9,7 +9,7 @@ use node_installer::kata::standing::{self, Standing};
 
 use super::engine::Engine;
 use super::finding::{Finding, Severity};
-use super::node::Node;
+use crate::node_root::NodeRoot;
 
 /// Where Kata's packages and `kata-deploy` put configurations, in directories of any depth.
 const PLACES: [&str; 5] = [
@@ -40,7 +40,7 @@ pub struct Handler {
 
 /// Every handler of the node: those at the usual places, and those whose directories `engine`
 /// names.
-pub fn find(node: &Node, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Handler> {
+pub fn find(node: &NodeRoot, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Handler> {
     let mut directories = Directories::default();
     for place in PLACES {
         directories.search(node, Path::new(place), MAX_DEPTH);
@@ -66,14 +66,14 @@ pub fn find(node: &Node, engine: &Engine, findings: &mut Vec<Finding>) -> Vec<Ha
 
 /// What is wrong with a handler's files, and whether it starts the wrapper.
 fn look_at(
-    node: &Node,
+    node: &NodeRoot,
     engine: &Engine,
     directory: PathBuf,
     findings: &mut Vec<Finding>,
 ) -> Option<Handler> {
     let used = engine.mains_in(&directory);
     let path = HostPath::parse(directory.to_str().unwrap_or_default()).ok()?;
-    let mut standing = match standing::look_at(&node.host, &path, &used) {
+    let mut standing = match standing::look_at(node.path(), &path, &used) {
         Ok(standing) => standing?,
         Err(error) => {
             let message = format!("this handler is not looked at: {error}");
@@ -117,7 +117,7 @@ struct Directories {
 
 impl Directories {
     /// Finds the directories with a main file, at most `depth` below `path`.
-    fn search(&mut self, node: &Node, path: &Path, depth: usize) {
+    fn search(&mut self, node: &NodeRoot, path: &Path, depth: usize) {
         let Ok(path) = node.real(path) else {
             return;
         };

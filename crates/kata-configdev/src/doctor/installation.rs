@@ -6,8 +6,8 @@ use std::path::Path;
 use node_installer::{Error, HostPath, installation};
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
 use super::set::Set;
+use crate::node_root::NodeRoot;
 
 /// The prefix of an installer that is not told another.
 pub(super) const DEFAULT_PREFIX: &str = "/opt/kata-configdev";
@@ -19,7 +19,7 @@ const BY_NAMESPACE: &str = "namespaces/{namespace}.toml";
 const MAX_TOLD: usize = 20;
 
 /// Looks at every installation: in the usual prefix, and in those of the wrappers of `sets`.
-pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
     let wrappers = sets.iter().filter_map(|set| set.wrapper);
     // PREFIX/SET/bin/kata-configdev-qemu.
     let prefixes = wrappers.filter_map(|wrapper| Path::new(&wrapper.value).ancestors().nth(3));
@@ -27,7 +27,7 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
     let prefixes: BTreeSet<HostPath> = prefixes.filter_map(|it| HostPath::parse(it).ok()).collect();
     let document_dirs: Vec<HostPath> = sets.iter().filter_map(document_dir).collect();
     for prefix in prefixes {
-        match installation::look_at(&node.host, &prefix, &document_dirs) {
+        match installation::look_at(node.path(), &prefix, &document_dirs) {
             Ok(None) => {}
             Ok(Some(installed)) => findings.extend(told(&installed)),
             Err(Error::Untrusted { path, fault }) => {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use credential_sources::kubelet::flags;
 
-use super::node::Node;
+use crate::node_root::NodeRoot;
 use crate::settings::KUBELET_FLAG_FILES;
 
 /// The directories of systemd's units, a later one before an earlier one.
@@ -23,7 +23,7 @@ pub(super) struct KubeletFlags(Vec<String>);
 
 impl KubeletFlags {
     /// Those of `node`.
-    pub(super) fn read(node: &Node) -> Self {
+    pub(super) fn read(node: &NodeRoot) -> Self {
         let texts = files(node).into_iter().filter_map(|path| {
             let text = node.read(&path, MAX_FILE_BYTES).ok()?;
             Some(String::from_utf8_lossy(&text).into_owned())
@@ -39,7 +39,7 @@ impl KubeletFlags {
     }
 }
 
-fn files(node: &Node) -> Vec<PathBuf> {
+fn files(node: &NodeRoot) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for directory in UNITS.map(Path::new) {
         files.push(directory.join("kubelet.service"));

@@ -6,8 +6,8 @@ use node_installer::installation::NAME as LIST;
 
 use super::finding::{Finding, Severity};
 use super::installation::DEFAULT_PREFIX;
-use super::node::Node;
 use super::set::Set;
+use crate::node_root::NodeRoot;
 use crate::providers::PARENT as STATE;
 use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
@@ -19,7 +19,7 @@ const MAX_TOLD: usize = 20;
 /// What of dead sandboxes is below the `run-root` of each set, each place once; without settings
 /// below the usual one. On another machine than the node, nobody sees which sandboxes live but by
 /// their locks.
-pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
     let mut run_roots: Vec<&Path> = Vec::new();
     for settings in sets.iter().filter_map(Set::settings) {
         if !run_roots.contains(&settings.run_root.as_path()) {
@@ -56,7 +56,7 @@ pub fn check(node: &Node, sets: &[Set<'_>], findings: &mut Vec<Finding>) {
 }
 
 /// What is below the usual run root of a node where nothing is installed any more.
-fn state(node: &Node) -> Option<Finding> {
+fn state(node: &NodeRoot) -> Option<Finding> {
     let path = Path::new(DEFAULT_RUN_ROOT).join(STATE);
     if node.is_missing(&path) || has_list(node) {
         return None;
@@ -67,7 +67,7 @@ fn state(node: &Node) -> Option<Finding> {
 }
 
 /// Whether the list of an installation may be in the usual prefix, or in one right below it.
-fn has_list(node: &Node) -> bool {
+fn has_list(node: &NodeRoot) -> bool {
     let usual = Path::new(DEFAULT_PREFIX);
     let below = node.list(usual).unwrap_or_default();
     let below = below.iter().filter(|entry| entry.is_directory);

@@ -7,18 +7,18 @@ use registry_config::Document;
 use super::document::{OF_NODE, check_one, told, unusable};
 use super::engine::Engine;
 use super::finding::{Finding, Severity};
-use super::node::Node;
 use super::set::Set;
 use super::settings::place;
 use crate::choice::{ChoiceError, document_in, namespaces_in};
 use crate::cli::finding::Input;
 use crate::namespace_path::NamespacePath;
+use crate::node_root::NodeRoot;
 use crate::settings::{Effective, NamespaceFallback};
 
 /// Reads the document of each namespace, and the one of those that have none. The answer is the
 /// first of them that has keys of encrypted images.
 pub fn check(
-    node: &Node,
+    node: &NodeRoot,
     set: &Set<'_>,
     effective: &Effective,
     paths: &NamespacePath,

@@ -5,22 +5,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::finding::{Finding, Severity};
-use super::node::Node;
 use super::set::Set;
 use crate::host_file::{FileFault, require_administered};
+use crate::node_root::NodeRoot;
 use crate::providers::{self, ListingFault, read_listing};
 use crate::settings::{Sources, kubelet_sources};
 
 /// Whether the providers that the settings of `set` ask are there, and which of them only the
 /// kubelet can ask.
-pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let Some(settings) = set.settings().filter(|settings| settings.enabled) else {
         return;
     };
     let path = &set.settings_file;
     let asked = &settings.credential_providers;
     if !asked.is_wanted() {
-        if let Some(found) = kubelet_sources(&node.host) {
+        if let Some(found) = kubelet_sources(node.path()) {
             let message = "the kubelet has credential providers, and [credential-providers] of the \
                 wrapper's settings asks none, so that guests do not get what they say; add \
                 registries there if they should";
@@ -31,7 +31,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
     }
     let warning =
         |id, path: &Path, message: String| Finding::new(id, Severity::Warning, path, message);
-    let Some(Sources { config, bin_dir }) = asked.sources(&node.host) else {
+    let Some(Sources { config, bin_dir }) = asked.sources(node.path()) else {
         let message = format!("{}, so that no provider is asked", ListingFault::NotFound);
         findings.push(warning("providers-not-found", path, message));
         return;
@@ -82,7 +82,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 
 /// Whether only the administrator can have put it there, which the wrapper wants to know before it
 /// starts a program as root. What is not there at all is told otherwise.
-fn administered(node: &Node, path: &Path) -> Result<Option<Metadata>, FileFault> {
+fn administered(node: &NodeRoot, path: &Path) -> Result<Option<Metadata>, FileFault> {
     match node.metadata(path) {
         Ok(found) => require_administered(&found).map(|()| Some(found)),
         Err(_) => Ok(None),
@@ -90,7 +90,7 @@ fn administered(node: &Node, path: &Path) -> Result<Option<Metadata>, FileFault>
 }
 
 /// Why a provider's program is not started, if so.
-fn unusable(node: &Node, program: &Path) -> Option<(&'static str, String)> {
+fn unusable(node: &NodeRoot, program: &Path) -> Option<(&'static str, String)> {
     let found = match administered(node, program) {
         Ok(found) => found.filter(Metadata::is_file),
         Err(fault) => {

@@ -8,14 +8,15 @@ use node_installer::{HostPath, Program};
 use rustix::io::Errno;
 
 use super::finding::{Finding, Severity};
-use super::node::{Node, is_denied};
+use super::node::is_denied;
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
+use crate::node_root::NodeRoot;
 use crate::settings::Effective;
 use crate::{SandboxError, wrapper};
 
 /// Whether every QEMU of the settings is there, can be executed, and is not the wrapper.
-pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let Some(effective) = &set.effective else {
         return;
     };
@@ -33,7 +34,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 
 /// Where the settings name another QEMU than Kata's own configuration, which knows the one for the
 /// handler.
-fn differs(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
+fn differs(node: &NodeRoot, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
     let qemu = &effective.settings.qemu;
     let mut mains = set.handlers.iter().flat_map(|handler| &handler.standing.mains);
     let real = |path: &Path| node.real(path).unwrap_or_else(|_| path.to_owned());
@@ -59,7 +60,7 @@ fn differs(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding>
 }
 
 /// As the installer looks at it before it says that a node is ready.
-fn program(node: &Node, path: &Path) -> Result<(), (&'static str, SandboxError)> {
+fn program(node: &NodeRoot, path: &Path) -> Result<(), (&'static str, SandboxError)> {
     let failed = |id, source| {
         let path = path.to_owned();
         Err((id, SandboxError::Exec { path, source }))
@@ -74,7 +75,7 @@ fn program(node: &Node, path: &Path) -> Result<(), (&'static str, SandboxError)>
     }
     let named = HostPath::parse(&path.to_string_lossy()).map_err(io::Error::other);
     let found = named.and_then(|named| {
-        node_installer::program(&node.host, &named)
+        node_installer::program(node.path(), &named)
             .map_err(|error| io::Error::other(error.to_string()))
     });
     match found {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use foreign_text::shown;
 use serde::Serialize;
 
-use super::node::Node;
 use super::set::Set;
+use crate::node_root::NodeRoot;
 use crate::refusal::last;
 use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
@@ -40,7 +40,7 @@ pub struct Joined {
 
 /// Joins what is known of the sandbox `id`.
 #[must_use]
-pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
+pub fn join(node: &NodeRoot, sets: &[Set<'_>], id: &SandboxId) -> Joined {
     let bundle = bundle(node, id);
     Joined {
         id: id.to_string(),
@@ -52,7 +52,7 @@ pub fn join(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Joined {
 }
 
 /// The bundle of the sandbox.
-fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
+fn bundle(node: &NodeRoot, id: &SandboxId) -> Option<PathBuf> {
     let namespaces = node.list_all(Path::new(BUNDLES)).unwrap_or_default();
     let of_containerd = namespaces
         .into_iter()
@@ -64,18 +64,18 @@ fn bundle(node: &Node, id: &SandboxId) -> Option<PathBuf> {
 }
 
 /// Where the sets have their sandboxes, as seen from here.
-fn run_roots<'a>(node: &'a Node, sets: &'a [Set<'_>]) -> impl Iterator<Item = PathBuf> + 'a {
+fn run_roots<'a>(node: &'a NodeRoot, sets: &'a [Set<'_>]) -> impl Iterator<Item = PathBuf> + 'a {
     let settings = sets.iter().filter_map(Set::settings);
     settings.filter_map(|settings| node.seen(&settings.run_root).ok())
 }
 
 /// What the wrapper left of its refusal; where settings cannot be read, at the usual place.
-fn refused(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> Option<String> {
+fn refused(node: &NodeRoot, sets: &[Set<'_>], id: &SandboxId) -> Option<String> {
     let usual = node.seen(Path::new(DEFAULT_RUN_ROOT)).ok();
     run_roots(node, sets).chain(usual).find_map(|run_root| last::line(&run_root, id))
 }
 
-fn life(node: &Node, sets: &[Set<'_>], id: &SandboxId) -> &'static str {
+fn life(node: &NodeRoot, sets: &[Set<'_>], id: &SandboxId) -> &'static str {
     let lives = run_roots(node, sets).filter_map(|run_root| record::life(&run_root, id).ok());
     for life in lives {
         match life {

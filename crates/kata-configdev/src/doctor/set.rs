@@ -7,7 +7,7 @@ use node_installer::kata::standing::Place;
 use registry_config::Document;
 
 use super::handlers::Handler;
-use super::node::Node;
+use crate::node_root::NodeRoot;
 use crate::settings::{DEFAULT_PATH, Effective, Settings};
 
 /// What belongs together on a node.
@@ -38,7 +38,7 @@ impl Set<'_> {
 /// The sets of the node: one for each wrapper that `handlers` name, with the settings that it finds
 /// by its own place unless `settings` names them. Without a wrapper there is one all the same where
 /// the settings are there.
-pub fn sets<'h>(node: &Node, handlers: &'h [Handler], settings: Option<&Path>) -> Vec<Set<'h>> {
+pub fn sets<'h>(node: &NodeRoot, handlers: &'h [Handler], settings: Option<&Path>) -> Vec<Set<'h>> {
     let mut by_wrapper: BTreeMap<&str, Set<'h>> = BTreeMap::new();
     for handler in handlers {
         let Some(wrapper) = &handler.standing.wrapper else {
@@ -72,7 +72,7 @@ pub fn sets<'h>(node: &Node, handlers: &'h [Handler], settings: Option<&Path>) -
 }
 
 /// Where a wrapper finds its settings: Kata resolves links before it starts it.
-fn settings_of(node: &Node, wrapper: &Path, settings: Option<&Path>) -> PathBuf {
+fn settings_of(node: &NodeRoot, wrapper: &Path, settings: Option<&Path>) -> PathBuf {
     if let Some(settings) = settings {
         return settings.to_owned();
     }

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, Severity};
-use super::node::{Node, is_denied};
+use super::node::is_denied;
 use super::set::Set;
 use crate::SandboxError;
 use crate::choice::ChoiceError;
 use crate::host_file::FileFault;
 use crate::namespace_path::{Allowed, NamespacePaths};
+use crate::node_root::NodeRoot;
 use crate::settings::files::Files;
 use crate::settings::{Effective, Origin, Settings, SettingsError};
 
@@ -16,7 +17,7 @@ use crate::settings::{Effective, Origin, Settings, SettingsError};
 const MAX_TOLD: usize = 20;
 
 /// Reads the settings of `set`, and says what keeps the wrapper from using them.
-pub fn check(node: &Node, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
     let files = Files::read_seen(&set.settings_file, |path| node.seen(path));
     findings.extend(not_read(&files));
     let off = Effective::salvage(&files);
@@ -106,7 +107,7 @@ fn transport(set: &Set<'_>, effective: &Effective) -> Option<Finding> {
 }
 
 /// The directories of the allow-list that are not there.
-fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
+fn allowed(node: &NodeRoot, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
     let allowed = NamespacePaths::of(settings).allowed;
     let directories = allowed.iter().map(Allowed::directory);
     let is_missing = |directory: &&Path| match node.metadata(directory) {
@@ -130,7 +131,7 @@ fn allowed(node: &Node, set: &Set<'_>, settings: &Settings) -> Vec<Finding> {
 }
 
 /// Where a link on the node makes one pod's documents those of others.
-fn overlap(node: &Node, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
+fn overlap(node: &NodeRoot, set: &Set<'_>, effective: &Effective) -> Option<Finding> {
     let paths = NamespacePaths::of(&effective.settings);
     paths.key()?;
     let [one, other] = paths.overlap(|path| node.real(path).ok())?;

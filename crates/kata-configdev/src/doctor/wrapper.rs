@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use node_installer::limits::MAX_WRAPPER_BYTES;
 
 use super::finding::{Finding, Severity};
-use super::node::{Node, is_denied};
+use super::node::is_denied;
 use super::set::Set;
 use crate::host_file::HostFile;
+use crate::node_root::NodeRoot;
 use crate::wrapper::NAME;
 
 /// Whether the wrapper of `set` is there, can be executed, and is of this program's build.
-pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
+pub fn check(node: &NodeRoot, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let Some(wrapper) = set.wrapper else {
         return;
     };
@@ -39,7 +40,7 @@ pub fn check(node: &Node, set: &Set<'_>, findings: &mut Vec<Finding>) {
 
 /// Whether it is another build than the one beside this program. What it would answer to
 /// `--wrapper-version` is in its bytes: a program of the node is not started to hear it.
-fn version(node: &Node, path: &Path) -> Option<Finding> {
+fn version(node: &NodeRoot, path: &Path) -> Option<Finding> {
     let own = HostFile::open(&beside_this_program()?).ok()?;
     let found = node.read(path, MAX_WRAPPER_BYTES).ok()?;
     if found == own.read(MAX_WRAPPER_BYTES).ok()? {

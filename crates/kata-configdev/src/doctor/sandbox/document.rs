@@ -6,8 +6,8 @@ use foreign_text::{one_line, shown};
 
 use super::run_roots;
 use crate::choice;
-use crate::doctor::node::Node;
 use crate::doctor::set::Set;
+use crate::node_root::NodeRoot;
 use crate::sandbox_document::ChosenBy;
 use crate::sandbox_id::SandboxId;
 use crate::sandbox_spec::{self, Pod};
@@ -16,13 +16,18 @@ use crate::shared_image::record::{self, Record};
 
 /// The document of the sandbox, by its record, or what it gets by its bundle, and who says so. Safe
 /// to show.
-pub(super) fn of(node: &Node, sets: &[Set<'_>], id: &SandboxId, bundle: Option<&Path>) -> String {
+pub(super) fn of(
+    node: &NodeRoot,
+    sets: &[Set<'_>],
+    id: &SandboxId,
+    bundle: Option<&Path>,
+) -> String {
     let found = find(node, sets, id, bundle).unwrap_or_else(|why| format!("not known: {why}"));
     one_line(&found).to_string()
 }
 
 fn find(
-    node: &Node,
+    node: &NodeRoot,
     sets: &[Set<'_>],
     id: &SandboxId,
     bundle: Option<&Path>,
@@ -66,7 +71,7 @@ fn of_record(record: &Record) -> String {
 }
 
 /// What a wrapper with these settings, which are in the file `by`, gives a sandbox of `pod`.
-fn of_settings(node: &Node, settings: &Settings, by: &str, pod: &Pod) -> String {
+fn of_settings(node: &NodeRoot, settings: &Settings, by: &str, pod: &Pod) -> String {
     if !settings.enabled {
         return format!("none, by {by}: enabled = false");
     }
