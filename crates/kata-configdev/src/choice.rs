@@ -4,7 +4,6 @@ mod annotation;
 mod by_namespace;
 #[cfg(test)]
 mod tests;
-mod view;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,19 +11,17 @@ use std::path::{Path, PathBuf};
 use registry_config::MAX_DOCUMENT_BYTES;
 use zeroize::Zeroizing;
 
-use crate::document_pattern::PatternFault;
+use crate::document_pattern::{self, PatternFault};
 use crate::host_file::{FileError, FileFault, HostFile};
 use crate::namespace::{Namespace, NamespaceFault};
 use crate::namespace_path::{NamespacePaths, apart};
+use crate::node_root::NodeRoot;
 use crate::sandbox_document::ChosenBy;
 use crate::sandbox_spec::{ANNOTATION, Pod};
 use crate::settings::Settings;
 
-use self::view::View;
-use crate::node_root::NodeRoot;
-
-pub use self::annotation::PathFault;
-pub use self::by_namespace::{document_in, fallback, namespaces, namespaces_in, of_namespace};
+pub use self::annotation::{PathFault, annotated};
+pub use self::by_namespace::{document_in, fallback, namespaces, of_namespace};
 
 /// The file chosen for a sandbox: where it stands on the node and what it says, not yet parsed.
 #[derive(Debug)]
@@ -240,40 +237,8 @@ impl DocumentFile {
 /// # Errors
 ///
 /// [`ChoiceError`].
-pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<DocumentFile>, ChoiceError> {
-    choose_by(View::Here, settings, pod)
-}
-
-/// [`choose`] on a node whose `/` is a directory here.
-///
-/// # Errors
-///
-/// [`ChoiceError`].
-pub fn choose_on(
+pub fn choose(
     node: &NodeRoot,
-    settings: &Settings,
-    pod: &Pod,
-) -> Result<Option<DocumentFile>, ChoiceError> {
-    choose_by(View::Of(node), settings, pod)
-}
-
-/// The document that the annotation of a pod in `namespace` names by `value`, on such a node; the
-/// namespace is given where anything of `paths` is by namespace.
-///
-/// # Errors
-///
-/// [`ChoiceError`].
-pub fn annotated_on(
-    node: &NodeRoot,
-    paths: &NamespacePaths,
-    value: &str,
-    namespace: Option<Namespace>,
-) -> Result<DocumentFile, ChoiceError> {
-    annotation::open(View::Of(node), paths, value, namespace)
-}
-
-fn choose_by(
-    view: View<'_>,
     settings: &Settings,
     pod: &Pod,
 ) -> Result<Option<DocumentFile>, ChoiceError> {
@@ -285,11 +250,11 @@ fn choose_by(
                 Some(_) => Some(namespace(settings, pod)?),
                 None => None,
             };
-            annotation::open(view, &paths, value, namespace).map(Some)
+            annotated(node, &paths, value, namespace).map(Some)
         }
         (None, Some(path)) => match &paths.document {
-            Some(paths) => by_namespace::choose(view, settings, paths, &namespace(settings, pod)?),
-            None => of_node_or_instead(view, settings, path).map(Some),
+            Some(paths) => of_namespace(node, settings, paths, &namespace(settings, pod)?),
+            None => of_node_or_instead(node, settings, path).map(Some),
         },
     }
 }
@@ -316,35 +281,32 @@ fn instead(settings: &Settings, error: ChoiceError) -> Result<DocumentText, Choi
 }
 
 fn of_node_or_instead(
-    view: View<'_>,
+    node: &NodeRoot,
     settings: &Settings,
     path: &Path,
 ) -> Result<DocumentFile, ChoiceError> {
-    of_node(view, path).or_else(|error| {
+    of_node(node, path).or_else(|error| {
         let text = instead(settings, error)?;
         Ok(DocumentFile::of_node(path, text))
     })
 }
 
-fn of_node(view: View<'_>, path: &Path) -> Result<DocumentFile, ChoiceError> {
-    let path = resolve_by(view, path)?;
-    let opened = view.seen(&path).and_then(|seen| HostFile::open(&seen));
+fn of_node(node: &NodeRoot, path: &Path) -> Result<DocumentFile, ChoiceError> {
+    let path = resolve(node, path)?;
+    let opened = node.open_file(&path);
     let text =
         opened.and_then(read_document).map_err(|fault| ChoiceError::NodeFile(fault.at(&path)))?;
     Ok(DocumentFile::of_node(&path, text))
 }
 
-/// [`document_pattern::resolve`](crate::document_pattern::resolve), for the node's document.
+/// [`document_pattern::resolve`], for the node's document.
 ///
 /// # Errors
 ///
 /// [`ChoiceError::NodePattern`].
-pub fn resolve(path: &Path) -> Result<PathBuf, ChoiceError> {
-    resolve_by(View::Here, path)
-}
-
-fn resolve_by(view: View<'_>, path: &Path) -> Result<PathBuf, ChoiceError> {
-    view.resolve(path).map_err(|fault| ChoiceError::NodePattern { pattern: path.into(), fault })
+pub fn resolve(node: &NodeRoot, path: &Path) -> Result<PathBuf, ChoiceError> {
+    let found = document_pattern::resolve(node, path);
+    found.map_err(|fault| ChoiceError::NodePattern { pattern: path.into(), fault })
 }
 
 fn read_document(file: HostFile) -> Result<DocumentText, FileFault> {

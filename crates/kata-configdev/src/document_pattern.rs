@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use glob::{MatchOptions, Pattern, glob_with};
-use rustix::fs::{FileType, stat};
+use glob::{MatchOptions, Pattern};
 use rustix::io::Errno;
 
+use crate::host_file::{FileError, FileFault};
 use crate::namespace_path::NamespacePath;
 use crate::node_root::NodeRoot;
 
@@ -16,8 +16,8 @@ const SPECIAL: [char; 3] = ['*', '?', '['];
 /// How many matches an error line names.
 const MAX_NAMED: usize = 3;
 
-/// The most paths that are followed for one part of a pattern. Free to change.
-const MAX_FOUND: usize = 4096;
+/// The most entries of a directory that are compared with a pattern. Free to change.
+const MAX_ENTRIES: usize = 100_000;
 
 /// `*` stays within one directory and leaves hidden files alone: editors and installers put
 /// half-written copies there.
@@ -38,8 +38,8 @@ pub enum PatternFault {
     #[error("more than one file matches the pattern: {}", listed(.0))]
     Several(Vec<PathBuf>),
     /// A directory on the way cannot be looked into, so the number of matches is not known.
-    #[error("{}: {}", .0.path().display(), .0.error())]
-    Unreadable(#[from] glob::GlobError),
+    #[error(transparent)]
+    Unreadable(#[from] FileError),
     /// Not a pattern.
     #[error("not a pattern: {0}")]
     Syntax(&'static str),
@@ -81,7 +81,8 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
     Pattern::new(text).map_or_else(|error| Err(PatternFault::Syntax(error.msg)), |_| Ok(()))
 }
 
-/// The file that `path` stands for: itself, or the one file that matches it as a pattern.
+/// The file of the node that `path` stands for: itself, or the one file that matches it as a
+/// pattern.
 ///
 /// Zero matches are an error as a missing file is; several are, because whichever were taken would
 /// be a guess.
@@ -89,49 +90,19 @@ pub fn check(path: &Path) -> Result<(), PatternFault> {
 /// # Errors
 ///
 /// [`PatternFault`].
-pub fn resolve(path: &Path) -> Result<PathBuf, PatternFault> {
+pub fn resolve(node: &NodeRoot, path: &Path) -> Result<PathBuf, PatternFault> {
     check(path)?;
     if !is_pattern(path) {
         return Ok(path.into());
     }
-    let text = path.to_str().unwrap_or_default();
-    let paths = glob_with(text, OPTIONS).map_err(|error| PatternFault::Syntax(error.msg))?;
-    let mut matches = paths
-        .filter(|path| path.as_deref().map_or(true, may_be_file))
-        .take(MAX_NAMED + 1)
-        .collect::<Result<Vec<PathBuf>, _>>()?;
-    match matches.len() {
-        0 => Err(PatternFault::NoMatch),
-        1 => Ok(matches.remove(0)),
-        _ => Err(PatternFault::Several(matches)),
-    }
-}
-
-/// [`resolve`] on a node that may be below a directory. What of it cannot be looked at matches
-/// nothing.
-///
-/// # Errors
-///
-/// [`PatternFault`].
-pub fn resolve_on(node: &NodeRoot, path: &Path) -> Result<PathBuf, PatternFault> {
-    if !is_pattern(path) {
-        return Ok(path.into());
-    }
-    check(path)?;
-    let mut found = vec![PathBuf::from("/")];
-    for part in path.iter().skip(1) {
-        let pattern = Pattern::new(&part.to_string_lossy());
-        let pattern = pattern.map_err(|error| PatternFault::Syntax(error.msg))?;
-        let below = |directory: &PathBuf| {
-            let names = node.list_all(directory).unwrap_or_default();
-            let names = names.into_iter().map(|entry| entry.name);
-            let matching = names.filter(|name| pattern.matches_with(name, OPTIONS));
-            let paths = matching.map(|name| directory.join(name));
-            paths.collect::<Vec<_>>()
+    let mut found = vec![PathBuf::new()];
+    for part in path {
+        found = match is_pattern(part.as_ref()) {
+            true => matching(node, &found, &part.to_string_lossy())?,
+            false => found.iter().map(|directory| directory.join(part)).collect(),
         };
-        found = found.iter().flat_map(below).take(MAX_FOUND).collect();
     }
-    found.retain(|path| node.metadata(path).is_ok_and(|found| found.is_file()));
+    found.retain(|path| may_be_file(node, path));
     found.truncate(MAX_NAMED + 1);
     match found.len() {
         0 => Err(PatternFault::NoMatch),
@@ -140,13 +111,41 @@ pub fn resolve_on(node: &NodeRoot, path: &Path) -> Result<PathBuf, PatternFault>
     }
 }
 
+/// What is in `directories` and matches the `part` of a pattern.
+fn matching(
+    node: &NodeRoot,
+    directories: &[PathBuf],
+    part: &str,
+) -> Result<Vec<PathBuf>, PatternFault> {
+    let pattern = Pattern::new(part).map_err(|error| PatternFault::Syntax(error.msg))?;
+    let mut found = Vec::new();
+    for directory in directories {
+        // A relative pattern begins here.
+        let here = Some(Path::new(".")).filter(|_| directory.as_os_str().is_empty());
+        let listed = here.unwrap_or(directory);
+        let names = match node.names(listed, MAX_ENTRIES) {
+            Err(fault) if is_nothing(&fault) => Vec::new(),
+            names => names.map_err(|fault| node.at(listed, fault))?,
+        };
+        let names = names.into_iter().filter(|name| pattern.matches_with(name, OPTIONS));
+        found.extend(names.map(|name| directory.join(name)));
+    }
+    Ok(found)
+}
+
 /// Whether there is a regular file at `path`, links followed. What cannot be looked at may be one:
 /// to leave it out would be a guess.
-fn may_be_file(path: &Path) -> bool {
-    match stat(path) {
-        Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile,
-        Err(errno) => !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP),
-    }
+fn may_be_file(node: &NodeRoot, path: &Path) -> bool {
+    node.metadata(path).map_or_else(|fault| !is_nothing(&fault), |found| found.is_file())
+}
+
+/// Whether a path leads nowhere.
+fn is_nothing(fault: &FileFault) -> bool {
+    let FileFault::Io(error) = fault else {
+        return false;
+    };
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
 }
 
 #[cfg(test)]
@@ -154,6 +153,10 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    fn resolve(path: &Path) -> Result<PathBuf, PatternFault> {
+        super::resolve(&NodeRoot::open(None).unwrap(), path)
+    }
 
     #[test]
     fn a_pattern_must_match_exactly_one_file() {

@@ -32,7 +32,7 @@
 //!   and the installer, for as long as the node runs.
 //!
 //! For people:
-//! - [`doctor`]: what is wrong on a node. [`node_root`]: a node below a directory.
+//! - [`doctor`]: what is wrong on a node. [`node_root`]: the files of a node.
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!

@@ -84,6 +84,15 @@ impl NodeRoot {
         Ok(self.resolve(path, OFlags::PATH)?.metadata()?)
     }
 
+    /// Opens a directory, links followed, below which untrusted paths may be opened.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn directory(&self, path: &Path) -> Result<Root, FileFault> {
+        Ok(self.root.directory(self.absolute(path)?)?)
+    }
+
     /// Whether a directory is at `path`, links followed.
     #[must_use]
     pub fn has_directory(&self, path: &Path) -> bool {
@@ -96,7 +105,11 @@ impl NodeRoot {
     ///
     /// [`FileFault`].
     pub fn real(&self, path: &Path) -> Result<PathBuf, FileFault> {
-        Ok(self.root.real(self.absolute(path)?)?)
+        Ok(match self.given {
+            Some(_) => self.root.real(self.absolute(path)?)?,
+            // Where there is no /proc, too.
+            None => path.canonicalize()?,
+        })
     }
 
     /// Where `path` is, links followed, as seen from here.
@@ -151,6 +164,27 @@ impl NodeRoot {
     ///
     /// [`FileFault`].
     pub fn list_all(&self, path: &Path) -> Result<Vec<Listed>, FileFault> {
+        let listed = |(name, kind)| {
+            let is_directory = match kind {
+                FileType::Directory => true,
+                FileType::Symlink | FileType::Unknown => self.has_directory(&path.join(&name)),
+                _ => false,
+            };
+            Listed { name, is_directory }
+        };
+        Ok(self.entries(path, MAX_ENTRIES)?.into_iter().map(listed).collect())
+    }
+
+    /// The names in a directory of at most `limit` entries, but for itself and its parent, sorted.
+    ///
+    /// # Errors
+    ///
+    /// [`FileFault`].
+    pub fn names(&self, path: &Path, limit: usize) -> Result<Vec<String>, FileFault> {
+        Ok(self.entries(path, limit)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    fn entries(&self, path: &Path, limit: usize) -> Result<Vec<(String, FileType)>, FileFault> {
         let directory = self.resolve(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut entries = Vec::new();
         for entry in Dir::new(directory)? {
@@ -159,20 +193,12 @@ impl NodeRoot {
             if name == "." || name == ".." {
                 continue;
             }
-            if entries.len() == MAX_ENTRIES {
-                return Err(FileFault::TooManyEntries(MAX_ENTRIES));
+            if entries.len() == limit {
+                return Err(FileFault::TooManyEntries(limit));
             }
-            let is_directory = match entry.file_type() {
-                FileType::Directory => true,
-                FileType::Symlink | FileType::Unknown => {
-                    let flags = OFlags::PATH | OFlags::DIRECTORY;
-                    self.resolve(&path.join(&name), flags).is_ok()
-                }
-                _ => false,
-            };
-            entries.push(Listed { name, is_directory });
+            entries.push((name, entry.file_type()));
         }
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.sort_by(|one, other| one.0.cmp(&other.0));
         Ok(entries)
     }
 
@@ -219,8 +245,7 @@ impl NodeFiles for &NodeRoot {
     }
 
     fn list(&mut self, directory: &Path) -> Vec<String> {
-        let entries = self.list_all(directory).unwrap_or_default();
-        entries.into_iter().map(|entry| entry.name).collect()
+        self.names(directory, MAX_ENTRIES).unwrap_or_default()
     }
 }
 

@@ -3,12 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use linux_sys::rooted::Root;
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use crate::choice::{self, ChoiceError};
 use crate::namespace_path::NamespacePaths;
+use crate::node_root::NodeRoot;
 use crate::sandbox_document::SandboxDocument;
 use crate::settings::Settings;
 use crate::{SandboxError, wrapper};
@@ -16,7 +16,7 @@ use crate::{SandboxError, wrapper};
 /// Why the wrapper would refuse sandboxes with these `settings`, in the order in which it would
 /// notice: every sandbox, or, for a directory of the allow-list, those whose pods name a document.
 #[must_use]
-pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
+pub fn obstacles(node: &NodeRoot, settings: &Settings) -> Vec<SandboxError> {
     let qemu = &settings.qemu;
     let binaries = [&qemu.default].into_iter().chain(qemu.by_machine.values());
     let mut found: Vec<SandboxError> = binaries.filter_map(|path| program(path).err()).collect();
@@ -27,15 +27,15 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
         found.push(SandboxError::WrapperTransport(settings.transport.name()));
     }
     // Without the plugins, which fail no sandbox.
-    found.extend(documents(settings));
+    found.extend(documents(node, settings));
     let paths = NamespacePaths::of(settings);
     found.extend(paths.allowed.iter().filter_map(|allowed| {
-        let source = Root::open(allowed.directory()).err()?;
+        let source = node.directory(allowed.directory()).err()?.into();
         let directory = allowed.directory().into();
         Some(ChoiceError::AnnotationDirectory { directory, source }.into())
     }));
     if paths.key().is_some() {
-        let overlap = paths.overlap(|path| path.canonicalize().ok());
+        let overlap = paths.overlap(|path| node.real(path).ok());
         found.extend(overlap.map(|[one, other]| ChoiceError::Overlap(one, other).into()));
     }
     found
@@ -43,18 +43,18 @@ pub fn obstacles(settings: &Settings) -> Vec<SandboxError> {
 
 /// What is wrong with the document of the settings, or with those of the namespaces and what the
 /// others get.
-fn documents(settings: &Settings) -> Vec<SandboxError> {
+fn documents(node: &NodeRoot, settings: &Settings) -> Vec<SandboxError> {
     let Some(paths) = NamespacePaths::of(settings).document else {
         return SandboxDocument::of_node(settings).err().into_iter().collect();
     };
-    let namespaces = match choice::namespaces(&paths) {
+    let namespaces = match choice::namespaces(node, &paths) {
         Ok(namespaces) => namespaces,
         // They get words instead.
         Err(error) if error.is_absence() && settings.missing_document.is_some() => Vec::new(),
         Err(error) => return vec![error.into()],
     };
-    let own = namespaces.iter().map(|namespace| choice::of_namespace(settings, &paths, namespace));
-    let files = own.chain([choice::fallback(settings)]);
+    let own = |namespace| choice::of_namespace(node, settings, &paths, namespace);
+    let files = namespaces.iter().map(own).chain([choice::fallback(node, settings)]);
     let faults = files.filter_map(|file| match file {
         Ok(file) => SandboxDocument::parse(file?).err(),
         Err(error) => Some(error.into()),

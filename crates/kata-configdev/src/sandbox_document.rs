@@ -9,8 +9,9 @@ use credential_sources::Finding;
 use registry_config::Document;
 use zeroize::Zeroizing;
 
-use crate::choice::{DocumentFile, DocumentText};
+use crate::choice::{ChoiceError, DocumentFile, DocumentText};
 use crate::namespace::Namespace;
+use crate::node_root::NodeRoot;
 use crate::providers::{Contribution, Kept};
 use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
@@ -126,7 +127,8 @@ impl SandboxDocument {
 
     fn find(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
         let providers = &settings.credential_providers;
-        match choice::choose(settings, pod)? {
+        let node = NodeRoot::open(None).map_err(ChoiceError::NodeFile)?;
+        match choice::choose(&node, settings, pod)? {
             Some(file) => Self::parse(file).map(Some),
             // The pod's namespace may have no document, which is as if there were none at all.
             None if !providers.is_wanted() => Ok(None),

@@ -2,13 +2,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use linux_sys::rooted::Root;
-
-use super::view::View;
 use super::{ChoiceError, DocumentFile, read_document};
 use crate::host_file::HostFile;
 use crate::namespace::Namespace;
 use crate::namespace_path::{Allowed, NamespacePaths};
+use crate::node_root::NodeRoot;
 use crate::sandbox_document::ChosenBy;
 
 /// The longest path in an annotation: what the kernel accepts, without its final zero byte.
@@ -50,8 +48,12 @@ fn of_namespace(namespace: Option<&Namespace>) -> String {
 
 /// Opens the document that the annotation of a pod in `namespace` names. The namespace is known
 /// where anything of `paths` is by namespace.
-pub(super) fn open(
-    view: View<'_>,
+///
+/// # Errors
+///
+/// [`ChoiceError`].
+pub fn annotated(
+    node: &NodeRoot,
     paths: &NamespacePaths,
     value: &str,
     namespace: Option<Namespace>,
@@ -59,12 +61,11 @@ pub(super) fn open(
     let (directory, rest) = place(&paths.allowed, value, namespace.as_ref())?;
     // The settings were read without a look at links. These are the administrator's, and stay.
     if paths.key().is_some()
-        && let Some([one, other]) = paths.overlap(|path| view.real(path))
+        && let Some([one, other]) = paths.overlap(|path| node.real(path).ok())
     {
         return Err(ChoiceError::Overlap(one, other));
     }
-    let opened = view.seen(directory).and_then(|seen| Ok(Root::open(seen)?));
-    let root = opened.map_err(|fault| ChoiceError::AnnotationDirectory {
+    let root = node.directory(directory).map_err(|fault| ChoiceError::AnnotationDirectory {
         directory: directory.into(),
         source: fault.into(),
     })?;

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use linux_sys::rooted::Root;
 
-use super::view::View;
 use super::{ChoiceError, DocumentFile, DocumentText, instead, of_node_or_instead, read_document};
 use crate::host_file::{FileFault, HostFile, require_administered};
 use crate::namespace::Namespace;
 use crate::namespace_path::NamespacePath;
+use crate::node_root::NodeRoot;
 use crate::sandbox_document::ChosenBy;
 use crate::settings::{NamespaceFallback, Settings};
 
@@ -28,16 +28,7 @@ const MAX_DOCUMENTS: usize = 20_000;
 ///
 /// [`ChoiceError`].
 pub fn of_namespace(
-    settings: &Settings,
-    paths: &NamespacePath,
-    namespace: &Namespace,
-) -> Result<Option<DocumentFile>, ChoiceError> {
-    choose(View::Here, settings, paths, namespace)
-}
-
-/// [`of_namespace`] by any view.
-pub(super) fn choose(
-    view: View<'_>,
+    node: &NodeRoot,
     settings: &Settings,
     paths: &NamespacePath,
     namespace: &Namespace,
@@ -51,12 +42,7 @@ pub(super) fn choose(
         instead_of: None,
         fallback,
     };
-    let directory = view.seen(paths.directory()).map_err(|fault| {
-        let fault = fault.at(paths.directory());
-        ChoiceError::NamespaceDirectory(fault)
-    });
-    let found = directory.and_then(|seen| document_in(&seen, paths, namespace));
-    let error = match found {
+    let error = match document_in(node, paths, namespace) {
         Ok(text) => return Ok(Some(own(text, None))),
         Err(error) => error,
     };
@@ -68,7 +54,7 @@ pub(super) fn choose(
                 namespace: Some(namespace.clone()),
                 instead_of: Some(path),
                 fallback: Some(other.clone()),
-                ..of_node_or_instead(view, settings, other)?
+                ..of_node_or_instead(node, settings, other)?
             }))
         }
         (_, fallback) => {
@@ -87,12 +73,10 @@ pub(super) fn choose(
 /// # Errors
 ///
 /// [`ChoiceError`].
-pub fn fallback(settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError> {
+pub fn fallback(node: &NodeRoot, settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError> {
     match &settings.namespace_fallback {
         NamespaceFallback::Refuse | NamespaceFallback::None => Ok(None),
-        NamespaceFallback::Document(other) => {
-            of_node_or_instead(View::Here, settings, other).map(Some)
-        }
+        NamespaceFallback::Document(other) => of_node_or_instead(node, settings, other).map(Some),
     }
 }
 
@@ -101,45 +85,28 @@ pub fn fallback(settings: &Settings) -> Result<Option<DocumentFile>, ChoiceError
 /// # Errors
 ///
 /// [`ChoiceError::NamespaceDirectory`].
-pub fn namespaces(paths: &NamespacePath) -> Result<Vec<Namespace>, ChoiceError> {
-    namespaces_in(paths.directory(), paths)
-}
-
-/// [`namespaces`], where the directory of `paths` is seen at `directory`.
-///
-/// # Errors
-///
-/// [`ChoiceError::NamespaceDirectory`].
-pub fn namespaces_in(
-    directory: &Path,
-    paths: &NamespacePath,
-) -> Result<Vec<Namespace>, ChoiceError> {
-    let failed = |fault: FileFault| ChoiceError::NamespaceDirectory(fault.at(paths.directory()));
-    let entries = std::fs::read_dir(directory).map_err(|error| failed(error.into()))?;
-    let mut found = Vec::new();
-    for (index, entry) in entries.enumerate() {
-        if index >= MAX_DOCUMENTS {
-            return Err(failed(FileFault::TooManyEntries(MAX_DOCUMENTS)));
-        }
-        let name = entry.map_err(|error| failed(error.into()))?.file_name();
-        found.extend(name.to_str().and_then(|name| paths.namespace_of_name(name)));
-    }
+pub fn namespaces(node: &NodeRoot, paths: &NamespacePath) -> Result<Vec<Namespace>, ChoiceError> {
+    let names = node.names(paths.directory(), MAX_DOCUMENTS).map_err(|fault| {
+        let fault = fault.at(paths.directory());
+        ChoiceError::NamespaceDirectory(fault)
+    })?;
+    let mut found: Vec<_> = names.iter().filter_map(|name| paths.namespace_of_name(name)).collect();
     found.sort();
     Ok(found)
 }
 
-/// The document of `namespace` itself, where the directory of `paths` is seen at `directory`.
+/// The document of `namespace` itself.
 ///
 /// # Errors
 ///
 /// [`ChoiceError::NamespaceDirectory`], [`ChoiceError::NoDocument`],
 /// [`ChoiceError::NamespaceFile`].
 pub fn document_in(
-    directory: &Path,
+    node: &NodeRoot,
     paths: &NamespacePath,
     namespace: &Namespace,
 ) -> Result<DocumentText, ChoiceError> {
-    let directory = open_directory(directory)
+    let directory = open_directory(node, paths.directory())
         .map_err(|fault| ChoiceError::NamespaceDirectory(fault.at(paths.directory())))?;
     let opened = HostFile::open_beneath(&directory, paths.name(namespace).as_ref());
     opened.and_then(read_document).map_err(|fault| {
@@ -153,8 +120,8 @@ pub fn document_in(
 
 /// Opens the directory of the documents, in which nobody but the administrator may give a document
 /// another name.
-fn open_directory(path: &Path) -> Result<Root, FileFault> {
-    let root = Root::open(path)?;
+fn open_directory(node: &NodeRoot, path: &Path) -> Result<Root, FileFault> {
+    let root = node.directory(path)?;
     let opened = File::from(root.as_fd().try_clone_to_owned()?);
     require_administered(&opened.metadata()?)?;
     Ok(root)

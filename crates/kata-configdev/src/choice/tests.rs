@@ -33,6 +33,10 @@ fn node() -> (TempDir, Settings) {
     (dir, settings)
 }
 
+fn choose(settings: &Settings, pod: &Pod) -> Result<Option<DocumentFile>, ChoiceError> {
+    super::choose(&NodeRoot::open(None).unwrap(), settings, pod)
+}
+
 fn chosen(settings: &Settings, annotation: Option<&str>) -> Result<Option<String>, String> {
     let pod = annotation.map(Pod::with_document).unwrap_or_default();
     text_of(choose(settings, &pod))

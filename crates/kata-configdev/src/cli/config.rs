@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::cli::CommandError;
 use crate::namespace::Namespace;
 use crate::namespace_path::NamespacePaths;
+use crate::node_root::NodeRoot;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
 use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
@@ -76,12 +77,14 @@ impl Serialize for Origin {
 /// everything was printed.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let effective = Effective::load(&arguments.settings.path())?;
+    let node = NodeRoot::open(None)?;
     let by_namespace = NamespacePaths::of(&effective.settings).document;
     // What is wrong with those of the namespaces is an obstacle.
-    let namespaces = by_namespace.map(|paths| choice::namespaces(&paths).unwrap_or_default());
+    let namespaces =
+        by_namespace.map(|paths| choice::namespaces(&node, &paths).unwrap_or_default());
     let document = effective.settings.document.as_deref();
     let document = document.filter(|_| namespaces.is_none());
-    let found = match document.map(choice::resolve).transpose() {
+    let found = match document.map(|path| choice::resolve(&node, path)).transpose() {
         // Sandboxes start all the same.
         Err(error) if error.is_absence() && effective.settings.missing_document.is_some() => {
             Ok(None)
@@ -89,7 +92,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         found => found,
     };
     let listed = plugins(&effective.settings).transpose();
-    let obstacles = obstacles(&effective.settings);
+    let obstacles = obstacles(&node, &effective.settings);
     let file = found.as_ref().map_or(None, Option::as_deref);
     let found_now = FoundNow { file, namespaces: namespaces.as_deref() };
     let plugins = listed.as_ref().map_or(None, Option::as_deref);

@@ -17,6 +17,7 @@ use super::config::SettingsFile;
 use crate::SandboxError;
 use crate::choice::{self, DocumentFile};
 use crate::cli::{CommandError, UsageError};
+use crate::node_root::NodeRoot;
 use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 
@@ -80,7 +81,7 @@ fn registries(arguments: &Arguments) -> Result<Registries, CommandError> {
     if let Some(path) = settings.document.as_ref().filter(|_| settings.is_by_namespace()) {
         return Err(UsageError::WhoseDocument(path.clone()).into());
     }
-    let chosen = choice::choose(&settings, &Pod::default())?;
+    let chosen = choice::choose(&NodeRoot::open(None)?, &settings, &Pod::default())?;
     let Some(DocumentFile { path, text, .. }) = chosen else {
         return Ok(Registries::default());
     };

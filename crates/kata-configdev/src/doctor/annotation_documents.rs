@@ -7,7 +7,7 @@ use super::finding::{Finding, Severity};
 use super::node::{is_denied, other_than_root};
 use super::set::Set;
 use crate::SandboxError;
-use crate::choice::{ChoiceError, annotated_on};
+use crate::choice::{ChoiceError, annotated};
 use crate::cli::finding::Input;
 use crate::namespace::Namespace;
 use crate::namespace_path::{Allowed, NamespacePaths};
@@ -49,7 +49,7 @@ pub fn check(node: &NodeRoot, set: &mut Set<'_>, findings: &mut Vec<Finding>) {
         let Some(value) = path.to_str() else {
             continue;
         };
-        let text = match annotated_on(node, &paths, value, namespace) {
+        let text = match annotated(node, &paths, value, namespace) {
             Ok(found) => found.text,
             Err(error) => {
                 findings.extend(unusable(&path, error));

@@ -9,9 +9,9 @@ use super::namespaces;
 use super::node::is_denied;
 use super::set::Set;
 use super::settings::{of_sandboxes, place};
-use crate::choice::ChoiceError;
+use crate::choice::{self, ChoiceError};
 use crate::cli::finding::Input;
-use crate::document_pattern;
+use crate::document_pattern::PatternFault;
 use crate::host_file::{FileFault, HostFile};
 use crate::namespace_path::NamespacePaths;
 use crate::node_root::NodeRoot;
@@ -91,11 +91,7 @@ pub(super) fn check_one(
 
 /// The document's file, read.
 fn read(node: &NodeRoot, path: &Path) -> Result<(PathBuf, Input), (&'static str, ChoiceError)> {
-    let path = document_pattern::resolve_on(node, path).map_err(|fault| {
-        let pattern = path.to_owned();
-        let error = ChoiceError::NodePattern { pattern, fault };
-        ("document-pattern", error)
-    })?;
+    let path = choice::resolve(node, path).map_err(|error| ("document-pattern", error))?;
     let opened = node.open_file(&path).and_then(HostFile::require_administered);
     let (text, metadata) = opened
         .and_then(|file| {
@@ -166,6 +162,11 @@ pub(super) fn unusable(
                 return None;
             }
             (error.path.clone(), 0)
+        }
+        ChoiceError::NodePattern { fault: PatternFault::Unreadable(error), .. }
+            if is_denied(&error.fault) =>
+        {
+            return None;
         }
         _ => place(set, effective.origins.of("document")),
     };

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::finding::{Finding, Severity};
 use super::set::Set;
 use super::settings::place;
-use crate::choice::{ChoiceError, document_in, namespaces_in};
+use crate::choice::{ChoiceError, document_in, namespaces};
 use crate::cli::finding::Input;
 use crate::namespace_path::NamespacePath;
 use crate::node_root::NodeRoot;
@@ -32,11 +32,8 @@ pub fn check(
     {
         keys_in = Some(other.clone());
     }
-    let failed = |fault| ChoiceError::NamespaceDirectory(fault);
-    let seen = node.seen(paths.directory()).map_err(|fault| failed(fault.at(paths.directory())));
-    let listed = seen.and_then(|seen| Ok((namespaces_in(&seen, paths)?, seen)));
-    let (names, seen) = match listed {
-        Ok(listed) => listed,
+    let names = match namespaces(node, paths) {
+        Ok(names) => names,
         Err(error) => {
             let id = "namespaces-directory";
             findings.extend(unusable(set, effective, id, error));
@@ -55,7 +52,7 @@ pub fn check(
     }
     for name in names {
         let path = paths.path(&name);
-        let text = match document_in(&seen, paths, &name) {
+        let text = match document_in(node, paths, &name) {
             Ok(text) => text,
             Err(error) => {
                 let is_of_all = matches!(error, ChoiceError::NamespaceDirectory(_));

@@ -81,7 +81,8 @@ fn a_pod_gets_the_document_of_its_namespace() {
     assert!(of(&settings, "team-a").unwrap_err().contains("mode 0666"));
     std::fs::remove_file(&other).unwrap();
     assert!(of(&settings, "team-c").unwrap_err().contains("_other.toml"));
-    let teams = namespaces(&NamespacePaths::of(&settings).document.unwrap());
+    let paths = NamespacePaths::of(&settings).document.unwrap();
+    let teams = namespaces(&NodeRoot::open(None).unwrap(), &paths);
     let names: Vec<String> = teams.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["team-a", "team-b"]);
 }

@@ -8,6 +8,7 @@ use super::Row;
 use crate::choice;
 use crate::cli::finding::Input;
 use crate::cli::{CommandError, UsageError};
+use crate::node_root::NodeRoot;
 use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
 
@@ -25,7 +26,7 @@ impl OfNode {
         let settings = Settings::load(&path)?;
         let chosen = match settings.is_by_namespace() {
             true => None,
-            false => choice::choose(&settings, &Pod::default())?,
+            false => choice::choose(&NodeRoot::open(None)?, &settings, &Pod::default())?,
         };
         let Some(file) = chosen else {
             return Err(UsageError::NoDocument(path).into());

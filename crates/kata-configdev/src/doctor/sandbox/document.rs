@@ -75,7 +75,7 @@ fn of_settings(node: &NodeRoot, settings: &Settings, by: &str, pod: &Pod) -> Str
     if !settings.enabled {
         return format!("none, by {by}: enabled = false");
     }
-    let file = match choice::choose_on(node, settings, pod) {
+    let file = match choice::choose(node, settings, pod) {
         Err(error) => return format!("none, by {by}: the wrapper fails to {error}"),
         Ok(None) => return format!("none{}", why_none(settings, by, pod)),
         Ok(Some(file)) => file,
