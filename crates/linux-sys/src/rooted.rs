@@ -120,13 +120,22 @@ impl Root {
         Ok(Self { directory })
     }
 
-    /// Returns the absolute path, without a link in it, of what [`Root::follow`] finds.
+    /// Returns the path here, without a link in it, of what [`Root::follow`] finds.
     ///
     /// # Errors
     ///
     /// Those of `openat2(2)` and `readlink(2)`.
+    pub fn seen(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
+        name(&self.follow(path, OFlags::PATH)?)
+    }
+
+    /// Returns the path in the root, without a link in it, of what [`Root::follow`] finds.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Root::seen`].
     pub fn real(&self, path: impl AsRef<Path>) -> io::Result<PathBuf> {
-        let found = name(&self.follow(path, OFlags::PATH)?)?;
+        let found = self.seen(path)?;
         let below = found.strip_prefix(self.location()?).map_err(io::Error::other)?;
         Ok(Path::new("/").join(below))
     }

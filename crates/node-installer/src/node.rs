@@ -11,10 +11,10 @@ use std::path::Path;
 
 use foreign_text::bounded::{if_there, read_file, read_in};
 use foreign_text::hex;
-use linux_sys::rooted::{Root, open_scoped};
+use linux_sys::rooted::Root;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fchmod, fsync, mkdirat, openat, renameat,
-    statat, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -171,17 +171,14 @@ impl Node {
 
     /// Looks at the program at `path`, as the node would find it: links are followed.
     pub(crate) fn program(&self, path: &HostPath) -> io::Result<Program> {
-        let flags = OFlags::PATH;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let found = match open_scoped(&self.root, path.relative(), flags, resolve) {
-            Ok(found) => File::from(found).metadata()?,
+        let found = match self.root.follow(path.relative(), OFlags::PATH) {
+            Ok(found) => found.metadata()?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
                 let flags = OFlags::PATH | OFlags::NOFOLLOW;
-                return match open_scoped(&self.root, path.relative(), flags, beneath) {
-                    Ok(_) => Ok(Program::Link),
-                    Err(_) => Ok(Program::Absent),
-                };
+                return Ok(match self.root.follow(path.relative(), flags) {
+                    Ok(_) => Program::Link,
+                    Err(_) => Program::Absent,
+                });
             }
             Err(error) => return Err(error),
         };
