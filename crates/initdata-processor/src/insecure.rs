@@ -14,11 +14,11 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use config_image::MAX_DOCUMENT_BYTES;
 use foreign_text::bounded::{ReadError, if_there, read_in};
+use linux_sys::lock;
 use linux_sys::replace::{discard, replace};
 use rustix::fs::{FlockOperation, Gid, Mode, OFlags, Uid, fchown, flock, open, openat};
 use rustix::io::Errno;
@@ -44,9 +44,6 @@ pub const MAX_ERROR_BYTES: usize = 1024;
 
 /// The longest note: a device's name and three numbers.
 const MAX_NOTE_BYTES: usize = 256;
-
-/// How long after one attempt to get the lock the next one comes.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Both directories, held open: the files' 0700 with each file 0600, the notes' 0755.
 #[derive(Debug)]
@@ -101,28 +98,22 @@ impl Insecure {
     ///
     /// The lock does not become free, or is none.
     pub fn lock(&self, limit: Duration, journal: &mut Journal<'_>) -> Result<(), Error> {
-        let end = Instant::now() + limit;
-        let mut is_told = false;
-        loop {
-            match flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(()),
-                Err(Errno::WOULDBLOCK) if Instant::now() >= end => {
-                    let text = format!(
-                        "wait for another run or refresh of initdata-processor: it has not ended \
-                         after {} s",
-                        limit.as_secs()
-                    );
-                    return Err(Error::new(Class::Failed, text));
-                }
-                Err(Errno::WOULDBLOCK) => {}
-                Err(errno) => return Err(unwritten(&self.path, errno)),
-            }
-            if !is_told {
-                journal.info("waiting for another run or refresh to end");
-                is_told = true;
-            }
-            sleep(PAUSE);
+        let lock = |within| {
+            let locked = lock::exclusive(&self.directory, within);
+            locked.map_err(|error| unwritten(&self.path, error))
+        };
+        if lock(Duration::ZERO)? {
+            return Ok(());
         }
+        journal.info("waiting for another run or refresh to end");
+        if lock(limit)? {
+            return Ok(());
+        }
+        let text = format!(
+            "wait for another run or refresh of initdata-processor: it has not ended after {} s",
+            limit.as_secs()
+        );
+        Err(Error::new(Class::Failed, text))
     }
 
     /// Lets others in again.

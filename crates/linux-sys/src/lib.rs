@@ -9,6 +9,7 @@
 //! - [`heap`]: the C library's memory, given back or kept.
 //! - `inherited` (feature `inherited-sockets`): sockets that the parent process listens on.
 //! - [`locked`]: memory for a secret, never swapped and zeroed before it is given back.
+//! - [`lock`]: a file that one process has at a time.
 //! - `loop_device` (feature `loop-device`): a read-only block device that removes itself.
 //! - [`memfd`]: a sealed, read-only anonymous file, the carrier of the configuration image.
 //! - [`plugin_process`]: a child that inherits no descriptor by accident.
@@ -22,6 +23,7 @@
 pub mod heap;
 #[cfg(feature = "inherited-sockets")]
 pub mod inherited;
+pub mod lock;
 pub mod locked;
 #[cfg(feature = "loop-device")]
 pub mod loop_device;

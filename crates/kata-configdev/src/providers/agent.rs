@@ -12,9 +12,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::Duration;
 
+use linux_sys::lock;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
@@ -24,10 +24,8 @@ use crate::digest;
 /// The directory of the locks.
 const NAME: &str = "agents";
 
-/// How often the agent tries to get a lock that a wrapper has for a moment, to see whether it is
-/// free, and how soon again.
-const ATTEMPTS: u32 = 5;
-const AGAIN_AFTER: Duration = Duration::from_millis(2);
+/// How long the agent waits for a lock that a wrapper has for a moment, to see whether it is free.
+const WITHIN: Duration = Duration::from_millis(10);
 
 /// The lock of the agent that asks the plugins for one document.
 #[derive(Debug)]
@@ -51,15 +49,7 @@ pub fn promise(run_root: &Path, document: &Path) -> Option<Asks> {
     // Not for writing: its end must not look like a wrapper's call.
     let flags = OFlags::RDONLY | OFlags::CREATE;
     let file = open_lock(run_root, document, flags, true)?;
-    for attempt in 0..ATTEMPTS {
-        if attempt > 0 {
-            sleep(AGAIN_AFTER);
-        }
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Some(Asks(file));
-        }
-    }
-    None
+    lock::exclusive(&file, WITHIN).unwrap_or(false).then(|| Asks(file))
 }
 
 /// Whether an agent asks the plugins for sandboxes with this document.
@@ -115,7 +105,7 @@ mod tests {
     /// A process that another test starts has our descriptors, and so our locks, until its `execve`.
     fn comes_true(holds: impl Fn() -> bool) -> bool {
         (0..10_000).any(|attempt| {
-            sleep(AGAIN_AFTER * u32::from(attempt > 0));
+            std::thread::sleep(Duration::from_millis(2) * u32::from(attempt > 0));
             holds()
         })
     }

@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use config_image::{HEADER_BYTES, Magic, SECTOR_BYTES};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, openat, statat};
+use linux_sys::lock;
+use rustix::fs::{Mode, OFlags, fchmod, openat};
 use rustix::io::Errno;
 use zeroize::Zeroizing;
 
@@ -20,7 +20,6 @@ use crate::sandbox_id::SandboxId;
 
 /// How long another update is waited for; one takes milliseconds.
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
-const LOCK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Where the length of the gzip stream stands.
 const LENGTH_OFFSET: u64 = 8;
@@ -97,12 +96,13 @@ impl InPlace {
             return Err(failed(&path, FileFault::NotRegular).into());
         }
         require_administered(&metadata).map_err(|fault| failed(&path, fault))?;
-        lock(&file, &path, within)?;
+        if !lock::exclusive(&file, within).map_err(|error| failed(&path, error))? {
+            return Err(OpenError::Busy { path, within });
+        }
         // While the lock was waited for, the name may have gone to another file, of which no
         // hypervisor knows this one.
-        let found = statat(&directory, FILE_NAME, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|errno| failed(&path, errno))?;
-        if (found.st_dev, found.st_ino) != (metadata.dev(), metadata.ino()) {
+        let is_named = lock::is_named(&file, &directory, FILE_NAME);
+        if !is_named.map_err(|error| failed(&path, error))? {
             return Err(failed(&path, FileFault::Replaced).into());
         }
         let capacity = capacity(&file).map_err(|fault| failed(&path, fault))?;
@@ -180,22 +180,6 @@ fn steps(image: &[u8]) -> [(u64, &[u8]); 3] {
     let (header, behind) = image.split_at(HEADER_BYTES.min(image.len()));
     let length = header.get(LENGTH_OFFSET as usize..).unwrap_or_default();
     [(LENGTH_OFFSET, &NO_LENGTH), (HEADER_BYTES as u64, behind), (LENGTH_OFFSET, length)]
-}
-
-fn lock(file: &File, path: &Path, within: Duration) -> Result<(), OpenError> {
-    let start = Instant::now();
-    loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if start.elapsed() < within => sleep(LOCK_AGAIN_AFTER),
-            Err(Errno::AGAIN) => {
-                let path = path.into();
-                return Err(OpenError::Busy { path, within });
-            }
-            Err(errno) => return Err(failed(path, errno).into()),
-        }
-    }
 }
 
 /// The file's size, where it can be an image: of whole sectors, within the limit, with the magic.

@@ -10,9 +10,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use foreign_text::bounded::{if_there, read_in};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fstat, openat, statat};
+use linux_sys::lock;
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -145,25 +147,15 @@ pub(super) fn take(
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(failed(&path, errno)),
     };
-    lock(&directory, file).map_err(|errno| failed(&path, errno))
+    take_named(&directory, file).map_err(|error| failed(&path, error))
 }
 
 /// Locks the record `file`, if nobody holds it and it still has its name in `directory`: the lock
 /// on one that was replaced says nothing about the sandbox.
-fn lock(directory: &OwnedFd, file: OwnedFd) -> Result<Option<OwnedFd>, Errno> {
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Ok(None),
-        Err(errno) => return Err(errno),
-    }
-    let named = match statat(directory, NAME, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(named) => named,
-        Err(Errno::NOENT) => return Ok(None),
-        Err(errno) => return Err(errno),
-    };
-    let locked = fstat(&file)?;
-    let is_named = (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino);
-    Ok(is_named.then_some(file))
+fn take_named(directory: &OwnedFd, file: OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let is_locked = lock::exclusive(&file, Duration::ZERO)?;
+    let is_taken = is_locked && lock::is_named(&file, directory, NAME)?;
+    Ok(is_taken.then_some(file))
 }
 
 /// The sandboxes that have a record, by id.
@@ -244,8 +236,8 @@ mod tests {
         let opened = open();
         let new = put(run.path(), &sandbox, &record).unwrap();
         drop(old);
-        assert!(lock(&directory, opened).unwrap().is_none());
+        assert!(take_named(&directory, opened).unwrap().is_none());
         drop(new);
-        assert!(lock(&directory, open()).unwrap().is_some());
+        assert!(take_named(&directory, open()).unwrap().is_some());
     }
 }

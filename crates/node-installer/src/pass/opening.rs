@@ -2,10 +2,9 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::thread::sleep;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use linux_sys::lock;
 
 use super::{Outcome, Pass};
 use crate::manifest::Manifest;
@@ -13,10 +12,8 @@ use crate::node::{Directory, Node};
 use crate::plan::Places;
 use crate::{Error, HostPath, Options};
 
-/// How often the lock is tried, and how long between: a pass takes milliseconds, and a stuck one
-/// should be heard of.
-const LOCK_ATTEMPTS: u32 = 50;
-const LOCK_PAUSE: Duration = Duration::from_millis(100);
+/// How long the lock is waited for: a pass takes milliseconds, and a stuck one should be heard of.
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
 
 impl Pass {
     /// Opens and locks the prefix, which is made where it is not there.
@@ -39,7 +36,7 @@ impl Pass {
         node.make_directory(&options.prefix, 0o755, &mut made)?;
         // The one that is used from here on.
         let prefix = node.administered_directory(&options.prefix)?;
-        let lock = prefix.as_ref().map(|prefix| lock(prefix, &options.prefix));
+        let lock = prefix.as_ref().map(|prefix| lock_prefix(prefix, &options.prefix));
         let lock = lock.transpose()?;
         let mut manifest = match is_removal {
             true => Manifest::load_for_removal(&options.prefix, prefix.as_ref())?,
@@ -94,15 +91,11 @@ impl Pass {
 }
 
 /// Keeps other installers with the same prefix away until the answer is dropped.
-fn lock(prefix: &Directory, path: &HostPath) -> Result<File, Error> {
+fn lock_prefix(prefix: &Directory, path: &HostPath) -> Result<File, Error> {
     let failed = |source| Error::Node { action: "lock", path: path.clone(), source };
     let file = prefix.file().try_clone().map_err(failed)?;
-    for _ in 0..LOCK_ATTEMPTS {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) => sleep(LOCK_PAUSE),
-            Err(errno) => return Err(failed(errno.into())),
-        }
+    match lock::exclusive(&file, LOCK_WITHIN).map_err(failed)? {
+        true => Ok(file),
+        false => Err(Error::Locked { path: path.clone() }),
     }
-    Err(Error::Locked { path: path.clone() })
 }

@@ -1,4 +1,6 @@
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::thread::sleep;
+use std::time::Instant;
 
 use config_image::{ReadAt, decode, encode};
 use tempfile::TempDir;
