@@ -2,21 +2,23 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use linux_sys::replace::Staged;
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fsync, open, openat,
-    renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, flock, open, openat, statat,
 };
 use rustix::io::Errno;
 
 use crate::host_file::{FileError, FileFault};
 
+pub use linux_sys::replace::Keep;
+
 /// Only the owner may read or write: the image holds credentials.
-const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const MODE: u32 = 0o600;
 
 /// How the names of temporary files begin; what a killed process left behind is known by it.
 pub const TEMPORARY_PREFIX: &str = ".kata-configdev.";
@@ -65,15 +67,6 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
     replace(&directory, name, content, Keep::AcrossCrash).map_err(|fault| fault.at(path))
 }
 
-/// What a file is written for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// It must be whole after a power failure, too.
-    AcrossCrash,
-    /// It is on a file system in memory, which a power failure empties anyway.
-    UntilReboot,
-}
-
 /// [`write()`] in a directory that is already open.
 ///
 /// # Errors
@@ -85,10 +78,7 @@ pub fn replace(
     content: &[u8],
     keep: Keep,
 ) -> Result<(), FileFault> {
-    require_replaceable(directory, name)?;
-    let temporary = Temporary::create(directory)?;
-    temporary.fill(content, keep)?;
-    Ok(temporary.take_name(name, keep)?)
+    Ok(staged(directory, name, content, keep)?.take_name(directory, name)?)
 }
 
 /// [`replace`] in memory, for a file that is locked (`flock(2)`, shared) before it has its name,
@@ -102,76 +92,35 @@ pub fn replace_held(
     name: &OsStr,
     content: &[u8],
 ) -> Result<OwnedFd, FileFault> {
-    require_replaceable(directory, name)?;
-    let temporary = Temporary::create(directory)?;
-    temporary.fill(content, Keep::UntilReboot)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let held = openat(directory, &temporary.name, flags, Mode::empty())?;
+    let staged = staged(directory, name, content, Keep::UntilReboot)?;
+    let held = staged.open()?;
     flock(&held, FlockOperation::NonBlockingLockShared)?;
-    temporary.take_name(name, Keep::UntilReboot)?;
+    staged.take_name(directory, name)?;
     Ok(held)
 }
 
-fn require_replaceable(directory: &OwnedFd, name: &OsStr) -> Result<(), FileFault> {
+/// Writes what is to have the `name`, if a regular file has it or nothing.
+fn staged<'d>(
+    directory: &'d OwnedFd,
+    name: &OsStr,
+    content: &[u8],
+    keep: Keep,
+) -> Result<Staged<'d, OwnedFd>, FileFault> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile => {
-            Err(FileFault::NotRegular)
+            return Err(FileFault::NotRegular);
         }
-        Ok(_) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno.into()),
+        Ok(_) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
     }
-}
-
-/// A file that goes away unless it [takes its final name](Self::take_name).
-struct Temporary<'a> {
-    directory: &'a OwnedFd,
-    name: String,
-    file: File,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(directory: &'a OwnedFd) -> io::Result<Self> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for attempt in 0..MAX_ATTEMPTS {
-            let name = format!("{TEMPORARY_PREFIX}{}.{attempt}", std::process::id());
-            match openat(directory, &name, flags, MODE) {
-                Ok(file) => {
-                    let file = file.into();
-                    return Ok(Self { directory, name, file });
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+    for attempt in 0..MAX_ATTEMPTS {
+        let temporary = format!("{TEMPORARY_PREFIX}{}.{attempt}", std::process::id());
+        match Staged::write(directory, temporary, content, MODE, None, keep) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            written => return Ok(written?),
         }
-        Err(Errno::EXIST.into())
     }
-
-    fn fill(&self, content: &[u8], keep: Keep) -> io::Result<()> {
-        // The mode at creation passed the umask, which can only take bits away.
-        fchmod(&self.file, MODE)?;
-        (&self.file).write_all(content)?;
-        if keep == Keep::AcrossCrash {
-            // Without this a crash after the rename can leave an empty file.
-            fsync(&self.file)?;
-        }
-        Ok(())
-    }
-
-    fn take_name(self, name: &OsStr, keep: Keep) -> io::Result<()> {
-        renameat(self.directory, &self.name, self.directory, name)?;
-        if keep == Keep::AcrossCrash {
-            fsync(self.directory)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        // After the rename there is no such name any more.
-        let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
-    }
+    Err(Errno::EXIST.into())
 }
 
 #[cfg(test)]

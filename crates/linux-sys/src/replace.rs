@@ -2,13 +2,98 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchown, openat, renameat_with, unlinkat,
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchown, fsync, openat, renameat_with, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
+
+/// What a file is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// It must be whole after a power failure, too.
+    AcrossCrash,
+    /// It is on a file system in memory, which a power failure empties anyway.
+    UntilReboot,
+}
+
+/// A whole file that goes away unless it [takes its final name](Self::take_name).
+#[derive(Debug)]
+pub struct Staged<'d, D: AsFd> {
+    directory: &'d D,
+    name: String,
+    keep: Keep,
+}
+
+impl<'d, D: AsFd> Staged<'d, D> {
+    /// Writes `content` into a file `name` in `directory`, which must not be there yet. It has
+    /// `mode` and `owner`, a user and a group, from its first byte on.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system calls; `EEXIST` for a name that is taken.
+    pub fn write(
+        directory: &'d D,
+        name: String,
+        content: &[u8],
+        mode: u32,
+        owner: Option<(u32, u32)>,
+        keep: Keep,
+    ) -> io::Result<Self> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(directory, &name, flags, Mode::RUSR | Mode::WUSR)?;
+        // From here on nothing half-written stays, least of all half a password.
+        let staged = Self { directory, name, keep };
+        // Closed before it has its name: what is open for writing cannot be started.
+        let mut file = File::from(file);
+        // Set explicitly, because the umask may be odd; while the file is still our own.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        if let Some((user, group)) = owner {
+            fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        }
+        file.write_all(content)?;
+        if keep == Keep::AcrossCrash {
+            // Without this a crash after the rename can leave an empty file.
+            fsync(&file)?;
+        }
+        Ok(staged)
+    }
+
+    /// Opens the file for reading.
+    ///
+    /// # Errors
+    ///
+    /// Those of `openat(2)`.
+    pub fn open(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(openat(self.directory, &self.name, flags, Mode::empty())?)
+    }
+
+    /// Puts the file at `name` in `directory`, on the same file system.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system calls.
+    pub fn take_name(self, directory: impl AsFd, name: impl Arg) -> io::Result<()> {
+        // The newer call, which sandboxes of ours allow.
+        renameat_with(self.directory, &self.name, &directory, name, RenameFlags::empty())?;
+        if self.keep == Keep::AcrossCrash {
+            fsync(directory)?;
+        }
+        Ok(())
+    }
+}
+
+impl<D: AsFd> Drop for Staged<'_, D> {
+    fn drop(&mut self) {
+        // After the rename there is no such name any more.
+        let _ = unlinkat(self.directory, &self.name, AtFlags::empty());
+    }
+}
 
 /// Puts a file with `content` at `name` in `directory`: readers find what was there before, or all
 /// of the new one. It has `mode` and `owner`, a user and a group, from its first byte on.
@@ -28,27 +113,9 @@ pub fn replace(
     owner: Option<(u32, u32)>,
 ) -> io::Result<()> {
     let staging = format!(".{name}");
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let create = || openat(&directory, &staging, flags, Mode::RUSR | Mode::WUSR);
-    let created = create().or_else(|errno| match errno {
-        Errno::EXIST => remove(&directory, &staging).and_then(|()| create()),
-        errno => Err(errno),
-    });
-    let mut file = File::from(created?);
-    let mut written = || {
-        // Set explicitly, because the umask may be odd; while the file is still our own.
-        file.set_permissions(Permissions::from_mode(mode))?;
-        if let Some((user, group)) = owner {
-            fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
-        }
-        file.write_all(content)?;
-        // The newer call, which sandboxes of ours allow.
-        Ok(renameat_with(&directory, &staging, &directory, name, RenameFlags::empty())?)
-    };
-    written().inspect_err(|_| {
-        // Least of all half a password.
-        let _ = remove(&directory, &staging);
-    })
+    remove(&directory, &staging)?;
+    Staged::write(&directory, staging, content, mode, owner, Keep::UntilReboot)?
+        .take_name(&directory, name)
 }
 
 /// Leaves nothing of the file `name`, nor what a killed writer of it left; without one there is

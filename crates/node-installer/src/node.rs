@@ -11,10 +11,10 @@ use std::path::Path;
 
 use foreign_text::bounded::{if_there, read_file, read_in};
 use foreign_text::hex;
+use linux_sys::replace::{Keep, Staged};
 use linux_sys::rooted::Root;
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, renameat, statat,
-    unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, fchmod, fsync, mkdirat, openat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -325,27 +325,13 @@ impl Directory {
             return Ok(());
         }
         let unfinished = unfinished_name(name);
-        let replace = || -> io::Result<()> {
+        let replace = || {
             staging.remove_if_there(&unfinished)?;
-            let flags =
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = openat(&staging.file, &unfinished, flags, Mode::RUSR | Mode::WUSR)?;
-            let mut file = File::from(file);
-            file.write_all(content)?;
-            fchmod(&file, Mode::from_raw_mode(mode))?;
-            // Without this a crash after the rename can leave an empty file.
-            fsync(&file)?;
-            // What is open for writing cannot be started: a sandbox would fail until it is closed.
-            drop(file);
-            renameat(&staging.file, &unfinished, &self.file, name)?;
-            Ok(fsync(&self.file)?)
+            let keep = Keep::AcrossCrash;
+            Staged::write(&staging.file, unfinished, content, mode, None, keep)?
+                .take_name(&self.file, name)
         };
-        replace().map_err(|source| {
-            // A full disk, say: nothing of the content should stay, and the first error is the one
-            // to tell.
-            let _ = staging.remove_if_there(&unfinished);
-            failed("write", &self.path.join(name), source)
-        })
+        replace().map_err(|source| failed("write", &self.path.join(name), source))
     }
 
     /// Removes the file `name`.
