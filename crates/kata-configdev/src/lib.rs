@@ -32,7 +32,8 @@
 //!   and the installer, for as long as the node runs.
 //!
 //! For people:
-//! - [`doctor`]: what is wrong on a node. [`node_root`]: the files of a node.
+//! - [`doctor`]: what is wrong on a node. [`node_root`]: the files of a node. `run_directory`:
+//!   directories of root alone.
 //! - [`cli`] with one module per command. [`image_file`]: an image on disk, opened without hanging
 //!   and replaced as a whole.
 //!
@@ -64,6 +65,7 @@ pub mod panic_message;
 pub mod providers;
 pub mod purpose;
 pub mod refusal;
+mod run_directory;
 pub mod sandbox_document;
 pub mod sandbox_id;
 pub mod sandbox_spec;

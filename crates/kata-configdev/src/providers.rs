@@ -11,7 +11,6 @@ pub mod agent;
 mod asking;
 mod cache;
 mod contribution;
-mod directory;
 mod fingerprint;
 mod listing;
 mod questions;
@@ -31,7 +30,6 @@ use crate::choice::DocumentText;
 use crate::settings::{AskedRegistries, Settings};
 
 pub use self::contribution::{AskedPlugin, Contribution, Line, LineKind, NotKept, Outcome};
-pub(crate) use self::directory::{PARENT, open_below};
 pub use self::listing::{ListingFault, read as read_listing};
 pub use self::uncovered::Uncovered;
 

@@ -9,15 +9,15 @@ mod kept;
 pub mod record;
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, mkdirat, open, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, unlinkat};
 use rustix::io::Errno;
 
-use crate::host_file::{FileError, FileFault, require_administered};
+use crate::host_file::{FileError, FileFault};
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
+use crate::run_directory::{Missing, open_run_root, step};
 use crate::sandbox_id::SandboxId;
 
 pub use in_place::{InPlace, OpenError};
@@ -34,9 +34,6 @@ const MAX_SANDBOXES: usize = 100_000;
 
 /// The mode of the parents where they are made: other files of Kata are below them.
 const PARENT_MODE: Mode = Mode::from_raw_mode(0o755);
-
-const DIRECTORY: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The image of a sandbox cannot be put, found, changed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -137,19 +134,12 @@ fn remove_if_empty(parents: &OwnedFd, sandbox: &SandboxId) -> Result<(), Errno> 
     }
 }
 
-/// What to do about a directory that is not there.
-#[derive(Clone, Copy)]
-enum Missing {
-    /// With this mode.
-    Make(Mode),
-    Refuse,
-}
-
 /// Opens the directory of a sandbox, made where it is missing.
 fn make_sandbox(run_root: &Path, sandbox: &SandboxId) -> Result<OwnedFd, SharedImageError> {
     let parents = open_parents(run_root, Missing::Make(PARENT_MODE))?;
     let path = directory(run_root, sandbox);
-    step(&parents, sandbox.as_str(), &path, Missing::Make(Mode::RWXU))
+    let made = step(&parents, sandbox.as_str(), Missing::Make(Mode::RWXU));
+    made.map_err(|fault| failed(&path, fault))
 }
 
 /// Opens the directory of a sandbox and the one above it; `None` where there is none.
@@ -159,8 +149,8 @@ fn open_sandbox(
 ) -> Result<Option<(OwnedFd, OwnedFd)>, SharedImageError> {
     let path = directory(run_root, sandbox);
     let opened = open_parents(run_root, Missing::Refuse).and_then(|parents| {
-        let directory = step(&parents, sandbox.as_str(), &path, Missing::Refuse)?;
-        Ok((directory, parents))
+        let directory = step(&parents, sandbox.as_str(), Missing::Refuse);
+        Ok((directory.map_err(|fault| failed(&path, fault))?, parents))
     });
     match opened {
         Ok(opened) => Ok(Some(opened)),
@@ -170,41 +160,12 @@ fn open_sandbox(
 }
 
 fn open_parents(run_root: &Path, missing: Missing) -> Result<OwnedFd, SharedImageError> {
-    // The administrator's path; it may be a link, as /var/run is.
-    let flags = DIRECTORY.difference(OFlags::NOFOLLOW);
-    let root = open(run_root, flags, Mode::empty()).map_err(|errno| failed(run_root, errno))?;
+    let root = open_run_root(run_root).map_err(|fault| failed(run_root, fault))?;
     let mut path = run_root.to_owned();
     PARENTS.into_iter().try_fold(root, |above, name| {
         path.push(name);
-        step(&above, name, &path, missing)
+        step(&above, name, missing).map_err(|fault| failed(&path, fault))
     })
-}
-
-/// Opens the directory `name` in `above`, which `path` names in messages.
-fn step(
-    above: &OwnedFd,
-    name: &str,
-    path: &Path,
-    missing: Missing,
-) -> Result<OwnedFd, SharedImageError> {
-    let failed = |errno| failed(path, errno);
-    let mut made = None;
-    if let Missing::Make(mode) = missing {
-        // Nobody but the owner, until the mode is as it should be whatever the umask is.
-        made = match mkdirat(above, name, Mode::RWXU) {
-            Ok(()) => Some(mode),
-            Err(Errno::EXIST) => None,
-            Err(errno) => return Err(failed(errno)),
-        };
-    }
-    let directory = openat(above, name, DIRECTORY, Mode::empty()).map_err(failed)?;
-    if let Some(mode) = made {
-        fchmod(&directory, mode).map_err(failed)?;
-    }
-    let directory = File::from(directory);
-    let metadata = directory.metadata().map_err(|error| self::failed(path, error))?;
-    require_administered(&metadata).map_err(|fault| self::failed(path, fault))?;
-    Ok(directory.into())
 }
 
 fn names(directory: &OwnedFd) -> Result<Vec<String>, FileFault> {

@@ -8,7 +8,7 @@ use super::finding::{Finding, Severity};
 use super::installation::DEFAULT_PREFIX;
 use super::set::Set;
 use crate::node_root::NodeRoot;
-use crate::providers::PARENT as STATE;
+use crate::run_directory::PARENT as STATE;
 use crate::sandbox_id::SandboxId;
 use crate::settings::DEFAULT_RUN_ROOT;
 use crate::sweep::{self, DEFAULT_MIN_AGE, SweepError, Swept};

@@ -18,8 +18,8 @@ use linux_sys::lock;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-use super::directory::{PARENT, open_below};
 use crate::digest;
+use crate::run_directory::{PARENT, open_below};
 
 /// The directory of the locks.
 const NAME: &str = "agents";

@@ -34,10 +34,10 @@ use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroizing;
 
 use super::contribution::NotKept;
-use super::directory::open_below;
 use super::fingerprint::Fingerprint;
 use crate::host_file::HostFile;
 use crate::image_file::{self, Keep, TEMPORARY_PREFIX};
+use crate::run_directory::open_below;
 
 /// The directory of the answers.
 const NAME: &str = "credential-providers";

@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, Dir, statat, unlinkat};
 
 use super::Refusal;
 use crate::image_file::{self, Keep};
-use crate::providers::open_below;
+use crate::run_directory::open_below;
 use crate::sandbox_id::SandboxId;
 
 /// The directory of the files.

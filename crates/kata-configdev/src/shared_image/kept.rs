@@ -8,11 +8,12 @@ use rustix::fs::{Mode, openat};
 use rustix::io::Errno;
 
 use super::{
-    DIRECTORY, FILE_NAME, Missing, SharedImageError, directory, failed, names, open_parents,
-    open_sandbox, parent, record, remove_files,
+    FILE_NAME, Missing, SharedImageError, directory, failed, names, open_parents, open_sandbox,
+    parent, record, remove_files,
 };
 use crate::host_file::FileFault;
 use crate::image_file::TEMPORARY_PREFIX;
+use crate::run_directory::DIRECTORY;
 use crate::sandbox_id::SandboxId;
 
 /// What goes with a sandbox that is gone. The last two are Kata's initdata: runtime-rs never
