@@ -1,6 +1,5 @@
 //! The administrator's settings: one file, and the drop-ins beside it.
 
-mod at_line;
 mod credential_providers;
 mod effective;
 mod error;
@@ -12,6 +11,7 @@ mod qemu;
 mod rules;
 mod salvage;
 mod text;
+mod value;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ pub use qemu::Qemu;
 pub use rules::RULES;
 
 use registry_config::NodeError;
+use serde::{Deserialize, Serialize};
 
 use crate::capacity::Capacity;
 use crate::namespace::Engine;
@@ -50,7 +51,8 @@ pub const DEFAULT_RUN_ROOT: &str = "/run";
 ///
 /// All paths are absolute, and those of [`Settings::annotation_allow`] and [`Settings::run_root`]
 /// have no `..` in them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// Whether the wrapper adds anything; where not, it becomes QEMU with the arguments that it
     /// got.
@@ -60,9 +62,11 @@ pub struct Settings {
     /// The document of sandboxes that name none, as a path, as a pattern that exactly one file
     /// matches, or as a [path for each namespace](crate::namespace_path); `None` gives them no
     /// disk.
+    #[serde(deserialize_with = "value::document")]
     pub document: Option<PathBuf>,
     /// What the guest of a sandbox is told where the file of [`Settings::document`] is not there;
     /// `None` keeps such a sandbox from starting.
+    #[serde(deserialize_with = "value::reason")]
     pub missing_document: Option<NodeError>,
     /// What writes the specs of sandboxes. Needed where something is by namespace.
     pub engine: Option<Engine>,
@@ -70,6 +74,7 @@ pub struct Settings {
     pub namespace_fallback: NamespaceFallback,
     /// Directories whose documents a pod may name, or [one for each
     /// namespace](crate::namespace_path). Empty: pods may name none.
+    #[serde(deserialize_with = "value::allowed")]
     pub annotation_allow: Vec<PathBuf>,
     /// What the wrapper makes of a sandbox without a spec; `None` leaves it to
     /// [`Settings::without_spec`].
@@ -80,6 +85,7 @@ pub struct Settings {
     /// [`crate::capacity::size`].
     pub capacity: Option<Capacity>,
     /// What `/run` is; images of the transport `file` are below it.
+    #[serde(deserialize_with = "value::directory")]
     pub run_root: PathBuf,
     /// Which of the kubelet's credential providers are asked, and for what.
     pub credential_providers: CredentialProviders,
@@ -178,7 +184,7 @@ impl Settings {
     ///
     /// The rule, as a fragment.
     pub fn check_text(text: &str) -> Result<(), String> {
-        text::Layer::parse(text.as_bytes())
+        text::parse(text.as_bytes())
             .map(|_| ())
             .map_err(|(line, rule)| format!("line {line}: {rule}"))
     }

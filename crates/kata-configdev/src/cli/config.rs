@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use foreign_text::one_line;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::cli::CommandError;
 use crate::namespace::Namespace;
@@ -14,7 +14,7 @@ use crate::namespace_path::NamespacePaths;
 use crate::node_root::NodeRoot;
 use crate::obstacle::obstacles;
 use crate::providers::ListingFault;
-use crate::settings::{Effective, Origin, Origins, Qemu, Settings, Sources};
+use crate::settings::{Effective, Origin, Origins, Settings, Sources};
 use crate::{choice, document_pattern, providers};
 
 /// Shows the settings that hold on this node, and where each value came from.
@@ -138,58 +138,43 @@ fn found(settings: &Settings) -> Option<Sources> {
     settings.credential_providers.sources(Path::new("/"))
 }
 
-/// The settings, as `--json` prints them.
-fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[String]>) -> Value {
-    let Effective { settings, origins, .. } = effective;
-    let providers = &settings.credential_providers;
-    let value = |key: &str, value: Value| json!({"value": value, "source": origins.of(key)});
-    let of_providers = |key, found| value(&format!("credential-providers.{key}"), found);
-    let qemu = binaries(settings)
-        .map(|(machine, path)| (machine.into(), value(&format!("qemu.{machine}"), json!(path))));
-    let mut document = json!({
-        "value": settings.document,
-        "source": origins.of("document"),
-        // The file that a sandbox would get now, if there is exactly one.
-        "file": found_now.file,
-    });
-    if let Some(namespaces) = found_now.namespaces {
-        document["namespaces"] = json!(namespaces);
-    }
-    json!({
-        "files": effective.files,
-        "enabled": value("enabled", json!(settings.enabled)),
-        "qemu": qemu.collect::<Map<_, _>>(),
-        "document": document,
-        "engine": value("engine", json!(settings.engine)),
-        "namespace-fallback": value("namespace-fallback", json!(settings.namespace_fallback)),
-        "missing-document": value("missing-document", json!(settings.missing_document)),
-        "annotation-allow": value("annotation-allow", json!(settings.annotation_allow)),
-        "without-spec": value("without-spec", json!(settings.without_spec())),
-        "transport": value("transport", json!(settings.transport)),
-        "capacity": value("capacity", json!(settings.capacity)),
-        "run-root": value("run-root", json!(settings.run_root)),
-        "refuse": value("refuse", json!(settings.refuse)),
-        "guest-pull": value("guest-pull", json!(settings.guest_pull)),
-        "credential-providers": {
-            "config": of_providers("config", json!(providers.config)),
-            "bin-dir": of_providers("bin-dir", json!(providers.bin_dir)),
-            // Where the settings name neither of the two, the places where the kubelet's are.
-            "found": found(settings).map(|found| {
-                json!({"config": found.config, "bin-dir": found.bin_dir})
-            }),
-            "registries": of_providers("registries", json!(providers.registries)),
-            "deadline-secs": of_providers("deadline-secs", json!(providers.deadline.as_secs())),
-            "leave-to-agent": of_providers("leave-to-agent", json!(providers.leave_to_agent)),
-            "plugins": plugins,
-        },
-    })
+/// The settings with what stands for a key that says nothing by itself.
+fn shown(settings: &Settings) -> Settings {
+    Settings { without_spec: Some(settings.without_spec()), ..settings.clone() }
 }
 
-/// The QEMU binaries by machine type.
-fn binaries(settings: &Settings) -> impl Iterator<Item = (&str, &PathBuf)> {
-    let Qemu { default, by_machine } = &settings.qemu;
-    let of_machines = by_machine.iter().map(|(name, path)| (name.as_str(), path));
-    std::iter::once(("default", default)).chain(of_machines)
+/// The settings, as `--json` prints them.
+fn report(effective: &Effective, found_now: FoundNow<'_>, plugins: Option<&[String]>) -> Value {
+    let Effective { settings, origins, files } = effective;
+    let mut report = placed("", json!(shown(settings)), origins);
+    report["files"] = json!(files);
+    // The file that a sandbox would get now, if there is exactly one.
+    report["document"]["file"] = json!(found_now.file);
+    if let Some(namespaces) = found_now.namespaces {
+        report["document"]["namespaces"] = json!(namespaces);
+    }
+    let providers = &mut report["credential-providers"];
+    // Where the settings name neither of the two, the places where the kubelet's are.
+    let found = found(settings);
+    let found = found.map(|found| json!({"config": found.config, "bin-dir": found.bin_dir}));
+    providers["found"] = json!(found);
+    providers["plugins"] = json!(plugins);
+    report
+}
+
+/// Each value of a table with its source; `prefix` begins the keys.
+fn placed(prefix: &str, value: Value, origins: &Origins) -> Value {
+    match value {
+        Value::Object(table) => {
+            let dot = if prefix.is_empty() { "" } else { "." };
+            let placed = table.into_iter().map(|(name, value)| {
+                let value = placed(&format!("{prefix}{dot}{name}"), value, origins);
+                (name, value)
+            });
+            placed.collect()
+        }
+        value => json!({"value": value, "source": origins.of(prefix)}),
+    }
 }
 
 /// Prints the settings as a settings file.
@@ -200,74 +185,58 @@ fn print(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let Effective { settings, files, origins } = effective;
-    let mut text = SettingsText { out, origins, table: String::new() };
+    let values = toml::Table::try_from(shown(settings)).map_err(io::Error::other)?;
+    let mut text = SettingsText { out, origins, values };
     for path in files {
         text.comment(&path.display().to_string())?;
     }
-    text.line("enabled", &settings.enabled)?;
+    text.line("enabled", "")?;
     if !settings.enabled {
         text.comment("so nothing below has an effect but qemu")?;
     }
-    match &settings.document {
-        Some(document) => {
-            text.line("document", document)?;
-            if let Some(namespaces) = found_now.namespaces {
-                let names: Vec<_> = namespaces.iter().map(Namespace::as_str).collect();
-                text.comment(&format!("namespaces with a document: {}", names.join(", ")))?;
-            } else if document_pattern::is_pattern(document) {
-                let file = found_now.file;
-                let file = file.map_or("no single file".into(), |file| file.display().to_string());
-                text.comment(&format!("matches {file}"))?;
-            }
-        }
-        None => text.comment("document: none, so sandboxes without the annotation get no disk")?,
+    text.line("document", "none, so sandboxes without the annotation get no disk")?;
+    if let Some(namespaces) = found_now.namespaces {
+        let names: Vec<_> = namespaces.iter().map(Namespace::as_str).collect();
+        text.comment(&format!("namespaces with a document: {}", names.join(", ")))?;
+    } else if settings.document.as_deref().is_some_and(document_pattern::is_pattern) {
+        let file = found_now.file;
+        let file = file.map_or("no single file".into(), |file| file.display().to_string());
+        text.comment(&format!("matches {file}"))?;
     }
-    match &settings.missing_document {
-        Some(reason) => text.line("missing-document", reason)?,
-        None => text.comment("missing-document: a sandbox does not start without its document")?,
-    }
-    if let Some(engine) = settings.engine {
-        text.line("engine", &engine)?;
+    text.line("missing-document", "a sandbox does not start without its document")?;
+    if settings.engine.is_some() {
+        text.line("engine", "")?;
     }
     if found_now.namespaces.is_some() {
-        text.line("namespace-fallback", &settings.namespace_fallback)?;
+        text.line("namespace-fallback", "")?;
     }
-    text.line("annotation-allow", &settings.annotation_allow)?;
-    text.line("without-spec", &settings.without_spec())?;
-    text.line("transport", &settings.transport)?;
-    match settings.capacity {
-        Some(capacity) => text.line("capacity", &capacity)?,
-        None => text.comment("capacity: what the transport has by itself")?,
+    for key in ["annotation-allow", "without-spec", "transport"] {
+        text.line(key, "")?;
     }
-    text.line("run-root", &settings.run_root)?;
-    text.line("refuse", &settings.refuse)?;
-    text.line("guest-pull", &settings.guest_pull)?;
+    text.line("capacity", "what the transport has by itself")?;
+    for key in ["run-root", "refuse", "guest-pull"] {
+        text.line(key, "")?;
+    }
     text.begin("qemu")?;
-    for (machine, path) in binaries(settings) {
-        text.line(machine, path)?;
+    text.line("qemu.default", "")?;
+    for machine in settings.qemu.by_machine.keys() {
+        text.line(&format!("qemu.{machine}"), "")?;
     }
     text.begin("credential-providers")?;
-    let providers = &settings.credential_providers;
     let found = found(settings);
     let of_kubelet = |path: fn(&Sources) -> &PathBuf| match &found {
         Some(found) => format!("the kubelet's, {}", path(found).display()),
         None => "none".to_owned(),
     };
-    for (key, path, by_itself) in [
-        ("config", &providers.config, of_kubelet(|found| &found.config)),
-        ("bin-dir", &providers.bin_dir, of_kubelet(|found| &found.bin_dir)),
-    ] {
-        match path {
-            Some(path) => text.line(key, path)?,
-            None => text.comment(&format!("{key}: {by_itself}"))?,
-        }
-    }
+    text.line("credential-providers.config", &of_kubelet(|found| &found.config))?;
+    text.line("credential-providers.bin-dir", &of_kubelet(|found| &found.bin_dir))?;
     if let Some(plugins) = plugins {
         text.comment(&format!("names {}", plugins.join(", ")))?;
     }
-    text.line("registries", &providers.registries)?;
-    text.line("deadline-secs", &providers.deadline.as_secs())?;
-    text.line("leave-to-agent", &providers.leave_to_agent)
+    for key in ["registries", "deadline-secs", "leave-to-agent"] {
+        text.line(&format!("credential-providers.{key}"), "")?;
+    }
+    Ok(())
 }
 
 /// A settings file that is being printed. A path may hold what would be a line of its own, so that
@@ -275,13 +244,11 @@ fn print(
 struct SettingsText<'a, W> {
     out: &'a mut W,
     origins: &'a Origins,
-    /// The table that the lines belong to, with a dot behind it.
-    table: String,
+    values: toml::Table,
 }
 
 impl<W: Write> SettingsText<'_, W> {
     fn begin(&mut self, table: &str) -> io::Result<()> {
-        self.table = format!("{table}.");
         writeln!(self.out, "\n[{table}]")
     }
 
@@ -289,15 +256,16 @@ impl<W: Write> SettingsText<'_, W> {
         writeln!(self.out, "# {}", one_line(text))
     }
 
-    fn line(&mut self, key: &str, value: &impl Serialize) -> io::Result<()> {
-        let origin = self.origins.of(&format!("{}{key}", self.table));
-        let value = toml::Value::try_from(value).map_err(io::Error::other)?;
-        let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
-        let key = match key.bytes().all(is_bare) {
-            true => key.to_owned(),
-            false => toml::Value::from(key).to_string(),
-        };
-        let text = format!("{key} = {value} # {origin}");
-        writeln!(self.out, "{}", one_line(&text))
+    /// Prints the value of `key` with its origin, or what is so by itself.
+    fn line(&mut self, key: &str, by_itself: &str) -> io::Result<()> {
+        let (table, name) = key.split_once('.').unwrap_or(("", key));
+        let values = self.values.get(table).and_then(toml::Value::as_table);
+        match values.unwrap_or(&self.values).get(name) {
+            Some(value) => {
+                let text = format!("{name} = {value} # {}", self.origins.of(key));
+                writeln!(self.out, "{}", one_line(&text))
+            }
+            None => self.comment(&format!("{name}: {by_itself}")),
+        }
     }
 }

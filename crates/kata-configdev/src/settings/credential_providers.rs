@@ -8,9 +8,8 @@ use std::time::Duration;
 use registry_config::RegistryHost;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use toml::Spanned;
 
-use super::at_line::{AtLine, Broken, Lines};
+use super::value::{broken, program};
 use super::{kubelet_files, node_path};
 
 /// What stands in the place of names for those of the kubelet's own configuration. As a registry it
@@ -28,15 +27,19 @@ pub const MAX_REGISTRIES: usize = 32;
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Which plugins are asked, and for what.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CredentialProviders {
     /// The kubelet's configuration of its plugins: a file or a directory of them.
+    #[serde(deserialize_with = "program")]
     pub config: Option<PathBuf>,
     /// The directory of their programs.
+    #[serde(deserialize_with = "program")]
     pub bin_dir: Option<PathBuf>,
     /// The registries that they are asked about. None: none is ever started.
     pub registries: AskedRegistries,
     /// How long all of them together may take.
+    #[serde(rename = "deadline-secs", deserialize_with = "deadline", serialize_with = "seconds")]
     pub deadline: Duration,
     /// Whether the wrapper leaves them to the node agent where that runs, and the sandbox's disk
     /// can be updated.
@@ -125,54 +128,47 @@ impl CredentialProviders {
     }
 }
 
-/// What one file says.
-#[derive(Debug, Default)]
-pub struct ProvidersLayer {
-    pub config: Option<AtLine<PathBuf>>,
-    pub bin_dir: Option<AtLine<PathBuf>>,
-    pub registries: Option<AtLine<AskedRegistries>>,
-    pub deadline: Option<AtLine<Duration>>,
-    pub leave_to_agent: Option<AtLine<bool>>,
-}
-
-/// The table as it stands.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct RawProviders {
-    config: Option<Spanned<PathBuf>>,
-    bin_dir: Option<Spanned<PathBuf>>,
-    registries: Option<Spanned<RawRegistries>>,
-    deadline_secs: Option<Spanned<u64>>,
-    leave_to_agent: Option<Spanned<bool>>,
-}
-
-/// The value as it stands: the keyword, or a list.
-struct RawRegistries(Vec<Spanned<String>>, bool);
-
-impl<'de> Deserialize<'de> for RawRegistries {
+/// The keyword, or a list.
+impl<'de> Deserialize<'de> for AskedRegistries {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reading;
 
+        /// A registry of the list; `None` is the keyword.
+        #[derive(Deserialize)]
+        struct Asked(#[serde(deserialize_with = "asked")] Option<RegistryHost>);
+
         impl<'de> Visitor<'de> for Reading {
-            type Value = RawRegistries;
+            type Value = AskedRegistries;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "\"{MATCH_IMAGES}\" or a list of registries")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawRegistries, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<AskedRegistries, E> {
                 match text {
-                    MATCH_IMAGES => Ok(RawRegistries(Vec::new(), true)),
+                    MATCH_IMAGES => Ok(AskedRegistries { named: Vec::new(), match_images: true }),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawRegistries, A::Error> {
-                let mut names = Vec::new();
-                while let Some(name) = list.next_element()? {
-                    names.push(name);
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut list: A,
+            ) -> Result<AskedRegistries, A::Error> {
+                let mut found = AskedRegistries::default();
+                while let Some(Asked(registry)) = list.next_element()? {
+                    match registry {
+                        None => found.match_images = true,
+                        Some(host) if found.named.contains(&host) => {
+                            return Err(broken(format_args!("{host} is there twice")));
+                        }
+                        Some(host) => found.named.push(host),
+                    }
                 }
-                Ok(RawRegistries(names, false))
+                if found.named.len() > MAX_REGISTRIES {
+                    return Err(broken(format_args!("more than {MAX_REGISTRIES} registries")));
+                }
+                Ok(found)
             }
         }
 
@@ -180,83 +176,47 @@ impl<'de> Deserialize<'de> for RawRegistries {
     }
 }
 
-impl ProvidersLayer {
-    pub(super) fn check(raw: Option<RawProviders>, lines: Lines<'_>) -> Result<Self, Broken> {
-        let Some(raw) = raw else {
-            return Ok(Self::default());
-        };
-        let path = |key: &str, path: Option<Spanned<PathBuf>>| {
-            path.map(|path| lines.at(path).absolute(&format!("credential-providers.{key}")))
-                .transpose()
-        };
-        Ok(Self {
-            config: path("config", raw.config)?,
-            bin_dir: path("bin-dir", raw.bin_dir)?,
-            registries: raw.registries.map(|list| registries(list, lines)).transpose()?,
-            deadline: raw.deadline_secs.map(|seconds| deadline(lines.at(seconds))).transpose()?,
-            leave_to_agent: raw.leave_to_agent.map(|leave| lines.at(leave)),
-        })
+fn asked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RegistryHost>, D::Error> {
+    let name = String::deserialize(from)?;
+    let host = (name != MATCH_IMAGES).then(|| RegistryHost::parse(&name));
+    host.transpose().map_err(broken)
+}
+
+fn deadline<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let (seconds, most) = (u64::deserialize(from)?, MAX_DEADLINE.as_secs());
+    match (1..=most).contains(&seconds) {
+        true => Ok(Duration::from_secs(seconds)),
+        false => Err(broken(format_args!("not between 1 and {most}"))),
     }
 }
 
-fn registries(
-    list: Spanned<RawRegistries>,
-    lines: Lines<'_>,
-) -> Result<AtLine<AskedRegistries>, Broken> {
-    const KEY: &str = "credential-providers.registries";
-    let AtLine { line, value: RawRegistries(list, match_images) } = lines.at(list);
-    if list.len() > MAX_REGISTRIES {
-        let rule = format!("{KEY}: more than {MAX_REGISTRIES} registries");
-        return Err((line, rule));
-    }
-    let mut value = AskedRegistries { named: Vec::with_capacity(list.len()), match_images };
-    for name in list {
-        let AtLine { line, value: name } = lines.at(name);
-        if name == MATCH_IMAGES {
-            value.match_images = true;
-            continue;
-        }
-        let host = RegistryHost::parse(&name).map_err(|rule| (line, format!("{KEY}: {rule}")))?;
-        if value.named.contains(&host) {
-            return Err((line, format!("{KEY}: {host} is there twice")));
-        }
-        value.named.push(host);
-    }
-    Ok(AtLine { line, value })
-}
-
-fn deadline(seconds: AtLine<u64>) -> Result<AtLine<Duration>, Broken> {
-    let AtLine { line, value } = seconds;
-    let most = MAX_DEADLINE.as_secs();
-    if (1..=most).contains(&value) {
-        let value = Duration::from_secs(value);
-        Ok(AtLine { line, value })
-    } else {
-        let rule = format!("credential-providers.deadline-secs: not between 1 and {most}");
-        Err((line, rule))
-    }
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    time.as_secs().serialize(serializer)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::Layer;
+    use super::super::{Settings, text};
     use super::*;
+
+    fn parse(text: &str) -> CredentialProviders {
+        toml::from_str::<Settings>(text).unwrap().credential_providers
+    }
 
     #[test]
     fn all_keys() {
         let text = "[credential-providers]\nconfig = \"/etc/k/c.yaml\"\nbin-dir = \"/etc/k/bin\"\n\
                     registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\"]\ndeadline-secs = \
                     60\nleave-to-agent = false\n";
-        let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
-        assert_eq!(layer.config.unwrap().value, Path::new("/etc/k/c.yaml"));
-        assert_eq!(layer.bin_dir.unwrap().line, 3);
-        let registries = layer.registries.unwrap();
-        let named = registries.value.named.iter();
+        let found = parse(text);
+        assert_eq!(found.config.unwrap(), Path::new("/etc/k/c.yaml"));
+        assert_eq!(found.bin_dir.unwrap(), Path::new("/etc/k/bin"));
+        let named = found.registries.named.iter();
         let names: Vec<_> = named.map(ToString::to_string).collect();
         assert_eq!(names, ["reg.corp:5000", "docker.io", "[::1]"]);
-        assert!(!registries.value.match_images);
-        assert_eq!(layer.deadline.unwrap().value, MAX_DEADLINE);
-        assert!(!layer.leave_to_agent.unwrap().value);
+        assert!(!found.registries.match_images);
+        assert_eq!(found.deadline, MAX_DEADLINE);
+        assert!(!found.leave_to_agent);
     }
 
     /// Whoever asks the kubelet's plugins had to write the registries of its configuration twice.
@@ -268,8 +228,7 @@ mod tests {
             ("registries = [\"reg.corp\", \"matchImages\"]", &["reg.corp"]),
         ] {
             let text = format!("[credential-providers]\n{text}\n");
-            let layer = Layer::parse(text.as_bytes()).unwrap().credential_providers;
-            let registries = layer.registries.unwrap().value;
+            let registries = parse(&text).registries;
             assert!(registries.match_images && !registries.is_empty(), "{text}");
             let named: Vec<_> = registries.named.iter().map(ToString::to_string).collect();
             assert_eq!(named, names, "{text}");
@@ -298,7 +257,7 @@ mod tests {
             ("leave-to-agent = 1", "invalid type"),
         ] {
             let text = format!("[credential-providers]\n{line_two}\n");
-            let (line, found) = Layer::parse(text.as_bytes()).unwrap_err();
+            let (line, found) = text::parse(text.as_bytes()).unwrap_err();
             assert!(line == 2 && found.contains(rule), "{line_two}: line {line}: {found}");
         }
     }

@@ -5,17 +5,17 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::at_line::AtLine;
 use super::files::Files;
-use super::text::{Layer, QemuLayer};
-use super::{Qemu, Settings, SettingsError};
+use super::salvage::salvage;
+use super::text::{self, Layer};
+use super::{Settings, SettingsError};
 use crate::namespace_path;
 
 /// The key whose registries need the other keys of its table.
 const REGISTRIES: &str = "credential-providers.registries";
 
 /// The settings of a node with the origin of each.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Effective {
     /// What holds.
     pub settings: Settings,
@@ -78,75 +78,31 @@ impl Effective {
     ///
     /// [`SettingsError`].
     pub fn of(files: Files) -> Result<Self, SettingsError> {
-        let mut effective = Self::built_in();
+        let (mut values, mut read) = (Values::default(), Vec::new());
         for (path, text) in files {
-            let layer = Layer::parse(&text?).map_err(|(line, rule)| SettingsError::Text {
+            let layer = text::parse(&text?).map_err(|(line, rule)| SettingsError::Text {
                 path: path.clone(),
                 line,
                 rule,
             })?;
-            effective.put(&path, layer);
-            effective.files.push(path);
+            values.put(&path, layer);
+            read.push(path);
         }
+        let effective = Self { files: read, ..values.effective()? };
         effective.check_together()?;
         Ok(effective)
     }
 
-    /// What the files say of the off switch and of the way of a refusal, whatever else is wrong with
-    /// them: the rest is built in. What the administrator cannot have written alone says nothing.
+    /// What the files say of the off switch and of the way of a refusal, whatever else is wrong
+    /// with them: the rest is built in. What the administrator cannot have written alone says
+    /// nothing.
     #[must_use]
     pub fn salvage(files: &Files) -> Self {
-        let mut effective = Self::built_in();
+        let mut values = Values::default();
         for (path, text) in files.readable() {
-            effective.put(path, Layer::salvage(text));
+            values.put(path, salvage(text));
         }
-        effective
-    }
-
-    fn built_in() -> Self {
-        Self { settings: Settings::default(), files: Vec::new(), origins: Origins::default() }
-    }
-
-    /// Lets `layer`, of the file `path`, win in every key that it has.
-    fn put(&mut self, path: &Path, layer: Layer) {
-        let settings = &mut self.settings;
-        let mut values = Values { path: path.into(), origins: &mut self.origins.0 };
-        values.put("enabled", layer.enabled, &mut settings.enabled);
-        if let Some(qemu) = layer.qemu {
-            values.put_qemu(&mut settings.qemu, qemu);
-        }
-        let document = layer.document.map(AtLine::some);
-        values.put("document", document, &mut settings.document);
-        let missing = layer.missing_document.map(AtLine::some);
-        values.put("missing-document", missing, &mut settings.missing_document);
-        let engine = layer.engine.map(AtLine::some);
-        values.put("engine", engine, &mut settings.engine);
-        let fallback = layer.namespace_fallback;
-        values.put("namespace-fallback", fallback, &mut settings.namespace_fallback);
-        let allowed = layer.annotation_allow;
-        values.put("annotation-allow", allowed, &mut settings.annotation_allow);
-        let without_spec = layer.without_spec.map(AtLine::some);
-        values.put("without-spec", without_spec, &mut settings.without_spec);
-        values.put("transport", layer.transport, &mut settings.transport);
-        let capacity = layer.capacity.map(AtLine::some);
-        values.put("capacity", capacity, &mut settings.capacity);
-        values.put("run-root", layer.run_root, &mut settings.run_root);
-        values.put("refuse", layer.refuse, &mut settings.refuse);
-        values.put("guest-pull", layer.guest_pull, &mut settings.guest_pull);
-        let (found, providers) = (layer.credential_providers, &mut settings.credential_providers);
-        let config = found.config.map(AtLine::some);
-        values.put("credential-providers.config", config, &mut providers.config);
-        let bin_dir = found.bin_dir.map(AtLine::some);
-        values.put("credential-providers.bin-dir", bin_dir, &mut providers.bin_dir);
-        let registries = found.registries;
-        values.put(REGISTRIES, registries, &mut providers.registries);
-        let deadline = found.deadline;
-        values.put("credential-providers.deadline-secs", deadline, &mut providers.deadline);
-        values.put(
-            "credential-providers.leave-to-agent",
-            found.leave_to_agent,
-            &mut providers.leave_to_agent,
-        );
+        values.effective().unwrap_or_default()
     }
 
     /// Requires what the files have to say together: the credential providers to ask where they
@@ -172,41 +128,36 @@ impl Effective {
     }
 }
 
-/// The values of one file on their way into the settings.
-struct Values<'a> {
-    path: Rc<Path>,
-    origins: &'a mut BTreeMap<String, Origin>,
-}
+/// The values of all files by their keys, each with its place.
+#[derive(Default)]
+pub(super) struct Values(pub(super) BTreeMap<String, (toml::Value, Origin)>);
 
-impl Values<'_> {
-    fn put<T>(&mut self, key: &str, found: Option<AtLine<T>>, value: &mut T) {
-        if let Some(found) = found {
-            *value = found.value;
-            let path = Rc::clone(&self.path);
-            let line = found.line;
-            self.origins.insert(key.into(), Origin::File { path, line });
+impl Values {
+    /// Lets `layer`, of the file `path`, win in every key that it has. A path of QEMU is for every
+    /// machine type, whatever was said about single ones.
+    pub(super) fn put(&mut self, path: &Path, mut layer: Layer) {
+        if let Some(all) = layer.remove("qemu") {
+            layer.retain(|key, _| !key.starts_with("qemu."));
+            self.0.retain(|key, _| !key.starts_with("qemu."));
+            layer.insert("qemu.default".into(), all);
         }
+        let path: Rc<Path> = path.into();
+        self.0.extend(layer.into_iter().map(|(key, (line, value))| {
+            let path = Rc::clone(&path);
+            (key, (value, Origin::File { path, line }))
+        }));
     }
 
-    /// A path replaces what earlier files said about every machine type; a table only the types
-    /// that it has.
-    fn put_qemu(&mut self, qemu: &mut Qemu, layer: QemuLayer) {
-        let entries = match layer {
-            QemuLayer::All(found) => {
-                qemu.by_machine.clear();
-                self.origins.retain(|key, _| !key.starts_with("qemu."));
-                [("default".to_owned(), found)].into()
-            }
-            QemuLayer::ByMachine(entries) => entries,
-        };
-        for (machine, found) in entries {
-            let key = format!("qemu.{machine}");
-            if machine == "default" {
-                self.put(&key, Some(found), &mut qemu.default);
-            } else {
-                self.put(&key, Some(found), qemu.by_machine.entry(machine).or_default());
-            }
-        }
+    /// The settings that they are. Each value is known to be one.
+    fn effective(self) -> Result<Effective, SettingsError> {
+        let values = self.0.iter().map(|(key, (value, _))| (key, value));
+        let settings = text::settings(values).map_err(|error| SettingsError::Text {
+            path: PathBuf::new(),
+            line: 0,
+            rule: error.message().into(),
+        })?;
+        let origins = self.0.into_iter().map(|(key, (_, origin))| (key, origin));
+        Ok(Effective { settings, files: Vec::new(), origins: Origins(origins.collect()) })
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::at_line::{AtLine, Broken};
+use super::value;
 use crate::document_pattern::is_pattern;
 use crate::namespace_path::PLACEHOLDER;
 
@@ -20,27 +20,21 @@ pub enum NamespaceFallback {
     Document(PathBuf),
 }
 
-impl NamespaceFallback {
-    /// Reads the value of the key.
-    pub(super) fn parse(found: AtLine<String>) -> Result<AtLine<Self>, Broken> {
-        let AtLine { line, value } = found;
-        let broken = |rule: &str| Err((line, format!("namespace-fallback: {rule}")));
-        let value = match value.as_str() {
-            "refuse" => Self::Refuse,
-            "none" => Self::None,
+impl<'de> Deserialize<'de> for NamespaceFallback {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = String::deserialize(deserializer)?;
+        let rule = match value.as_str() {
+            "refuse" => return Ok(Self::Refuse),
+            "none" => return Ok(Self::None),
             path if !Path::new(path).is_absolute() => {
-                return broken("neither \"refuse\" nor \"none\" nor an absolute path");
+                "neither \"refuse\" nor \"none\" nor an absolute path"
             }
             path if is_pattern(path.as_ref()) || path.contains(PLACEHOLDER) => {
-                return broken("not the path of one document");
+                "not the path of one document"
             }
-            _ => {
-                let value = PathBuf::from(value);
-                let path = AtLine { line, value }.plain("namespace-fallback")?;
-                Self::Document(path.value)
-            }
+            _ => return value::plain(value.into()).map(Self::Document),
         };
-        Ok(AtLine { line, value })
+        Err(value::broken(rule))
     }
 }
 

@@ -1,203 +1,81 @@
 //! The text of one settings file.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::PathBuf;
+use std::ops::Range;
 
 use foreign_text::position::line_of;
 use foreign_text::{corrected, one_line};
-use registry_config::{MAX_NODE_ERROR_BYTES, NodeError};
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use toml::Spanned;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use toml::de::{DeTable, DeValue, Deserializer};
+use toml::{Table, Value};
 
-use super::at_line::{AtLine, Broken, Lines};
-use super::credential_providers::{ProvidersLayer, RawProviders};
-use super::fallback::NamespaceFallback;
-use crate::capacity::Capacity;
-use crate::disk::Device;
-use crate::document_pattern;
-use crate::namespace::Engine;
-use crate::namespace_path::NamespacePath;
-use crate::refusal::Refuse;
-use crate::sandbox_spec::WithoutSpec;
-use crate::transport::Transport;
+use super::Settings;
+use super::value::BEHIND_KEY;
 
-/// What one file says, with the line of each value. Keys that it does not have are `None`.
-#[derive(Debug, Default)]
-pub struct Layer {
-    pub enabled: Option<AtLine<bool>>,
-    pub qemu: Option<QemuLayer>,
-    pub document: Option<AtLine<PathBuf>>,
-    pub missing_document: Option<AtLine<NodeError>>,
-    pub engine: Option<AtLine<Engine>>,
-    pub namespace_fallback: Option<AtLine<NamespaceFallback>>,
-    pub annotation_allow: Option<AtLine<Vec<PathBuf>>>,
-    pub without_spec: Option<AtLine<WithoutSpec>>,
-    pub transport: Option<AtLine<Transport>>,
-    pub capacity: Option<AtLine<Capacity>>,
-    pub run_root: Option<AtLine<PathBuf>>,
-    pub credential_providers: ProvidersLayer,
-    pub refuse: Option<AtLine<Refuse>>,
-    pub guest_pull: Option<AtLine<bool>>,
+/// The values of one file by their keys, such as `qemu.q35`, with the line of each.
+pub type Layer = BTreeMap<String, (usize, Value)>;
+
+/// A value that is no table, with its key and its place in the text.
+pub type Entry = (String, Range<usize>, Value);
+
+/// Parses the text of a settings file. The error is a line and the rule that is broken there.
+pub fn parse(text: &[u8]) -> Result<Layer, (usize, String)> {
+    let utf8 = str::from_utf8(text)
+        .map_err(|error| (line_of(text, error.valid_up_to()), "not UTF-8".into()))?;
+    let broken = |error: &toml::de::Error, entries: &[Entry]| {
+        let span = error.span().unwrap_or_default();
+        (line_of(text, span.start), said(error.message(), span, utf8, entries))
+    };
+    let table = DeTable::parse(utf8).map_err(|error| broken(&error, &[]))?;
+    let entries = entries(table.get_ref());
+    Settings::deserialize(Deserializer::from(table)).map_err(|error| broken(&error, &entries))?;
+    let at_line = |(key, span, value): Entry| (key, (line_of(text, span.start), value));
+    Ok(entries.into_iter().map(at_line).collect())
 }
 
-/// `qemu` as one file has it.
-#[derive(Debug)]
-pub enum QemuLayer {
-    /// One binary for every machine type.
-    All(AtLine<PathBuf>),
-    /// A table by machine type, `default` among them.
-    ByMachine(BTreeMap<String, AtLine<PathBuf>>),
-}
-
-/// The file as it stands, before its paths are checked.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawLayer {
-    enabled: Option<Spanned<bool>>,
-    qemu: Option<Spanned<RawQemu>>,
-    document: Option<Spanned<PathBuf>>,
-    missing_document: Option<Spanned<String>>,
-    engine: Option<Spanned<Engine>>,
-    namespace_fallback: Option<Spanned<String>>,
-    annotation_allow: Option<Spanned<Vec<Spanned<PathBuf>>>>,
-    without_spec: Option<Spanned<WithoutSpec>>,
-    transport: Option<Spanned<Transport>>,
-    capacity: Option<Spanned<Capacity>>,
-    run_root: Option<Spanned<PathBuf>>,
-    credential_providers: Option<RawProviders>,
-    refuse: Option<Spanned<Refuse>>,
-    guest_pull: Option<Spanned<bool>>,
-}
-
-enum RawQemu {
-    All(PathBuf),
-    ByMachine(BTreeMap<Spanned<String>, Spanned<PathBuf>>),
-}
-
-/// By hand, because an untagged enum would report neither the place nor the type of a wrong value.
-impl<'de> Deserialize<'de> for RawQemu {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PathOrTable;
-
-        impl<'de> Visitor<'de> for PathOrTable {
-            type Value = RawQemu;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path or a table of paths by machine type")
-            }
-
-            fn visit_str<E>(self, path: &str) -> Result<RawQemu, E> {
-                Ok(RawQemu::All(path.into()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawQemu, A::Error> {
-                let mut table = BTreeMap::new();
-                while let Some((machine, path)) = map.next_entry()? {
-                    table.insert(machine, path);
-                }
-                Ok(RawQemu::ByMachine(table))
-            }
+/// The values of a table. What no setting could be is left out.
+pub fn entries(table: &DeTable<'_>) -> Vec<Entry> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        let key = key.get_ref();
+        if let DeValue::Table(table) = value.get_ref() {
+            let below = entries(table).into_iter();
+            found.extend(below.map(|(name, span, value)| (format!("{key}.{name}"), span, value)));
+        } else if let Ok(parsed) = Value::deserialize(value.clone().into_deserializer()) {
+            found.push((key.to_string(), value.span(), parsed));
         }
-
-        deserializer.deserialize_any(PathOrTable)
     }
+    found
 }
 
-impl Layer {
-    /// Parses the text of a settings file.
-    pub fn parse(text: &[u8]) -> Result<Self, Broken> {
-        let utf8 = str::from_utf8(text)
-            .map_err(|error| (line_of(text, error.valid_up_to()), "not UTF-8".into()))?;
-        let raw: RawLayer = toml::from_str(utf8).map_err(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            (line_of(text, start), said(&error, utf8))
-        })?;
-        Self::check(raw, Lines(text))
-    }
-
-    fn check(raw: RawLayer, lines: Lines<'_>) -> Result<Self, Broken> {
-        let qemu = raw.qemu.map(|qemu| QemuLayer::check(qemu, lines));
-        let document = raw.document.map(|path| {
-            let path = lines.at(path).absolute("document")?;
-            document_pattern::check(&path.value)
-                .map_err(|rule| (path.line, format!("document: {rule}")))?;
-            Ok(path)
-        });
-        let missing_document = raw.missing_document.map(|text| {
-            let AtLine { line, value } = lines.at(text);
-            let rule = match value.len() {
-                0 => "empty".to_owned(),
-                length if length > MAX_NODE_ERROR_BYTES => {
-                    format!("longer than {MAX_NODE_ERROR_BYTES} bytes")
-                }
-                _ => {
-                    let value = NodeError::new(&value);
-                    return Ok(AtLine { line, value });
-                }
-            };
-            Err((line, format!("missing-document: {rule}")))
-        });
-        let annotation_allow = raw.annotation_allow.map(|list| {
-            let AtLine { line, value } = lines.at(list);
-            let plain = |path| {
-                let path = lines.at(path).plain("annotation-allow")?;
-                NamespacePath::parse(&path.value)
-                    .map_err(|rule| (path.line, format!("annotation-allow: {rule}")))?;
-                Ok(path.value)
-            };
-            let value = value.into_iter().map(plain).collect::<Result<_, _>>()?;
-            Ok(AtLine { line, value })
-        });
-        let fallback = raw.namespace_fallback.map(|text| lines.at(text));
-        Ok(Self {
-            enabled: raw.enabled.map(|enabled| lines.at(enabled)),
-            qemu: qemu.transpose()?,
-            document: document.transpose()?,
-            missing_document: missing_document.transpose()?,
-            engine: raw.engine.map(|engine| lines.at(engine)),
-            namespace_fallback: fallback.map(NamespaceFallback::parse).transpose()?,
-            annotation_allow: annotation_allow.transpose()?,
-            without_spec: raw.without_spec.map(|meaning| lines.at(meaning)),
-            transport: raw.transport.map(|transport| lines.at(transport)),
-            capacity: raw.capacity.map(|capacity| lines.at(capacity)),
-            run_root: raw.run_root.map(|path| lines.at(path).plain("run-root")).transpose()?,
-            credential_providers: ProvidersLayer::check(raw.credential_providers, lines)?,
-            refuse: raw.refuse.map(|refuse| lines.at(refuse)),
-            guest_pull: raw.guest_pull.map(|pull| lines.at(pull)),
-        })
-    }
-}
-
-impl QemuLayer {
-    fn check(raw: Spanned<RawQemu>, lines: Lines<'_>) -> Result<Self, Broken> {
-        let AtLine { line, value } = lines.at(raw);
-        let table = match value {
-            RawQemu::All(value) => {
-                return AtLine { line, value }.absolute("qemu").map(Self::All);
+/// The settings with these values by their keys.
+pub fn settings<'a>(
+    values: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Result<Settings, toml::de::Error> {
+    let mut settings = Table::new();
+    for (key, value) in values {
+        let (table, name) = match key.split_once('.') {
+            Some((table, name)) => {
+                let table = settings.entry(table).or_insert_with(|| Table::new().into());
+                (table.as_table_mut(), name)
             }
-            RawQemu::ByMachine(table) => table,
+            None => (Some(&mut settings), key.as_str()),
         };
-        let mut by_machine = BTreeMap::new();
-        for (machine, path) in table {
-            let AtLine { line, value: machine } = lines.at(machine);
-            if machine != "default" && !Device::FAMILIES.contains(&machine.as_str()) {
-                let known = Device::FAMILIES.join(", ");
-                let rule = format!("qemu: {machine:?} is none of default, {known}");
-                return Err((line, rule));
-            }
-            let path = lines.at(path).absolute(&format!("qemu.{machine}"))?;
-            by_machine.insert(machine, path);
-        }
-        Ok(Self::ByMachine(by_machine))
+        table.map(|table| table.insert(name.into(), value.clone()));
     }
+    settings.try_into()
 }
 
-/// The parser's words, with the key that was probably meant or that is there twice.
-fn said(error: &toml::de::Error, text: &str) -> String {
-    let said = corrected(error.message());
-    match error.span().and_then(|span| text.get(span)) {
+/// The parser's words, with the key that was probably meant, that is there twice or whose rule is
+/// broken.
+fn said(message: &str, span: Range<usize>, text: &str, entries: &[Entry]) -> String {
+    if message.starts_with(BEHIND_KEY) {
+        let mut keys = entries.iter().filter(|(_, value, _)| value.contains(&span.start));
+        return format!("{}{message}", keys.next().map_or("", |(key, ..)| key));
+    }
+    let said = corrected(message);
+    match text.get(span) {
         Some(key) if said == "duplicate key" => format!("{said} {}", one_line(key)),
         _ => said.into_owned(),
     }
@@ -210,7 +88,7 @@ mod tests {
     /// The installer looks for settings that got into Kata's configuration by mistake.
     #[test]
     fn the_installer_knows_every_setting() {
-        let (_, rule) = Layer::parse(b"x = 1\n").unwrap_err();
+        let (_, rule) = parse(b"x = 1\n").unwrap_err();
         let keys: Vec<&str> = rule.split('`').skip(3).step_by(2).collect();
         assert!(keys.contains(&"document"), "{rule}");
         for key in keys {
@@ -278,7 +156,7 @@ mod tests {
             (b"qemu = \"/a\"\n\xff\n", 2, "not UTF-8"),
         ];
         for (text, line, rule) in cases {
-            let (found_line, found_rule) = Layer::parse(text).unwrap_err();
+            let (found_line, found_rule) = parse(text).unwrap_err();
             let text = text.escape_ascii();
             assert_eq!(found_line, line, "{text}: {found_rule}");
             assert!(found_rule.contains(rule), "{text}: {found_rule}");

@@ -6,7 +6,7 @@ use super::*;
 use crate::namespace::Engine;
 use crate::refusal::Refuse;
 use crate::sandbox_spec::WithoutSpec;
-use crate::settings::NamespaceFallback;
+use crate::settings::{NamespaceFallback, Qemu};
 use crate::transport::Transport;
 
 fn write(dir: &TempDir, name: &str, text: &str) {
