@@ -143,9 +143,15 @@ proptest! {
     fn any_pieces_are_read_or_refused(pieces in proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..40)) {
         let text = pieces.concat();
         let lines = text.lines().count();
-        for parsed in [Document::parse(text.as_bytes()), Document::parse_measured(text.as_bytes())] {
-            match parsed {
-                Ok(checked) => prop_assert!(checked.warnings.iter().all(|warning| (1..=lines).contains(&warning.line))),
+        for read in [Document::parse, Document::parse_measured] {
+            match read(text.as_bytes()) {
+                Ok(checked) => {
+                    prop_assert!(checked.warnings.iter().all(|warning| (1..=lines).contains(&warning.line)));
+                    let written = checked.document.to_toml().unwrap();
+                    let again = read(written.as_bytes()).unwrap().document;
+                    prop_assert_eq!(again.redacted(), checked.document.redacted());
+                    prop_assert_eq!(again.to_toml().unwrap(), written);
+                }
                 Err(problems) => {
                     prop_assert!(problems.iter().count() > 0);
                     prop_assert!(problems.iter().all(|problem| problem.line <= lines + 1));
@@ -260,6 +266,9 @@ proptest! {
             let shown = match read(text.as_bytes()) {
                 Err(problems) => format!("{problems}\n{problems:?}"),
                 Ok(checked) => {
+                    let written = checked.document.to_toml().unwrap();
+                    let again = read(written.as_bytes()).unwrap().document;
+                    prop_assert_eq!(again.to_toml().unwrap(), written);
                     let json = serde_json::to_string(&checked.document).unwrap();
                     format!("{checked:?}\n{}\n{json}", checked.document.redacted())
                 }
