@@ -1,14 +1,16 @@
 //! `cdh.toml`, key by key.
 
+use foreign_text::nearest;
 use foreign_text::toml::{Field, Table};
 
 use crate::finding::{Findings, Place};
 use crate::owner::{NO_PROXY, Owner, Policy};
 use crate::registries;
 
-/// What the hub keeps to itself; nothing of it concerns image pulls.
-const OF_THE_HUB: [&str; 5] =
-    ["socket", "credentials", "skip_sealed_secret_verification", "log", "aa"];
+/// What is the hub's own. It gets new keys and tables with its releases and ignores what it does not
+/// know, so that other names at the top are passed over too, with a note.
+const OF_THE_HUB: [&str; 6] =
+    ["socket", "services_dir", "credentials", "skip_sealed_secret_verification", "log", "aa"];
 
 /// What `[kbc]` says of the broker. The hub asks it; this guest asks the hub.
 const OF_THE_BROKER: [&str; 3] = ["name", "url", "kbs_cert"];
@@ -34,6 +36,11 @@ pub(crate) const UNKNOWN: &str = "not a key that is known here; correct it or ta
 const PROXIES: [(&str, &str); 3] =
     [("https_proxy", "HTTPS_PROXY"), ("http_proxy", "HTTP_PROXY"), ("no_proxy", NO_PROXY)];
 
+/// The tables that are read, for suggestions.
+const TABLES: [&str; 2] = ["image", "kbc"];
+
+const ANONYMOUS_FALLBACK: &str = "anonymous_fallback_on_unauthorized";
+
 /// Reads the whole file.
 pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
     for key in OF_THE_HUB {
@@ -55,7 +62,15 @@ pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &m
             read_image(image, owner, findings);
         }
     }
-    refuse_rest(keys, findings);
+    for field in keys.rest() {
+        match nearest(&field.path, &TABLES) {
+            // A policy or a proxy below it would be lost.
+            Some(table) => {
+                findings.problem(&field, format!("{UNKNOWN}; did you mean \"{table}\"?"));
+            }
+            None => findings.note(&field, "passed over: the hub's own, and nothing about pulls"),
+        }
+    }
 }
 
 fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Findings) {
@@ -68,6 +83,13 @@ fn read_image(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &mut Finding
     if let Some(field) = keys.take("authenticated_registry_credentials_uri") {
         let text = findings.typed(&field, field.text());
         owner.credentials = text.map(|text| (text.to_owned(), Place::from(&field)));
+    }
+    if let Some(field) = keys.take(ANONYMOUS_FALLBACK)
+        && findings.typed(&field, field.flag()) == Some(true)
+    {
+        let rule = "a pull of this guest never becomes anonymous after a refusal; take it out: \
+            registries that the credentials do not name are asked anonymously";
+        findings.problem(&field, rule);
     }
     if let Some(field) = keys.take("max_concurrent_layer_downloads_per_image")
         && findings.typed(&field, field.integer()).is_some()

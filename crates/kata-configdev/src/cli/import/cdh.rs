@@ -72,12 +72,17 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
             faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
         }
     }
+    if faults.is_empty() && outcome::says_nothing(&meaning.text) {
+        let text = "says nothing about image pulls, so that the document is empty";
+        findings.push(Finding::new(&source, "", Loss::Note, text));
+    }
     let outcome = Outcome {
         document: Some(&meaning.text),
         findings: &findings,
         faults: &faults,
         unlisted: 0,
-        is_empty: outcome::says_nothing(&meaning.text),
+        // A guest with such a file pulls.
+        is_empty: false,
         more: json!({}),
     };
     outcome.finish(arguments.printed, out)
