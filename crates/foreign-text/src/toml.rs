@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 use zeroize::{Zeroize, Zeroizing};
@@ -26,6 +27,8 @@ pub struct Tree<'i> {
 pub struct NotToml {
     /// The line, from 1.
     pub line: usize,
+    /// The bytes of the text that are meant, where the parser says so.
+    pub span: Option<Range<usize>>,
     /// The parser's words, which do not quote the text.
     pub message: String,
 }
@@ -38,15 +41,18 @@ impl<'i> Tree<'i> {
     ///
     /// [`NotToml`].
     pub fn parse(text: &'i [u8]) -> Result<Self, NotToml> {
-        let not_toml = |offset, message: &str| NotToml {
-            line: line_of(text, offset),
+        let not_toml = |span: Option<Range<usize>>, message: &str| NotToml {
+            line: line_of(text, span.as_ref().map_or(0, |span| span.start)),
+            span,
             message: message.to_owned(),
         };
-        let written = str::from_utf8(text)
-            .map_err(|error| not_toml(error.valid_up_to(), "it is not UTF-8"))?;
+        let written = str::from_utf8(text).map_err(|error| {
+            let start = error.valid_up_to();
+            not_toml(Some(start..start), "it is not UTF-8")
+        })?;
         // The error's `Display` would quote the line.
-        let root = DeTable::parse(written)
-            .map_err(|error| not_toml(error.span().map_or(0, |at| at.start), error.message()))?;
+        let root =
+            DeTable::parse(written).map_err(|error| not_toml(error.span(), error.message()))?;
         Ok(Self { root: root.into_inner(), lines: Lines::of(text) })
     }
 
@@ -64,7 +70,7 @@ impl Drop for Tree<'_> {
 }
 
 /// Zeroes the strings that the parser had to copy. It bounds the nesting, and so this recursion.
-pub fn wipe(table: &mut DeTable<'_>) {
+fn wipe(table: &mut DeTable<'_>) {
     for (_, value) in table.iter_mut() {
         wipe_value(value.get_mut());
     }
@@ -121,9 +127,14 @@ impl<'t, 'i> Table<'t, 'i> {
     }
 
     /// The keys that are left, in the order of the text.
-    pub fn rest(self) -> impl Iterator<Item = Field<'t, 'i>> {
-        let Self { path, lines, fields, .. } = self;
-        let fields = fields.into_iter();
+    pub fn rest(mut self) -> impl Iterator<Item = Field<'t, 'i>> {
+        self.drain()
+    }
+
+    /// Takes the keys that are left, in the order of the text.
+    pub fn drain(&mut self) -> impl Iterator<Item = Field<'t, 'i>> + use<'t, 'i> {
+        let (path, lines) = (self.path.clone(), self.lines);
+        let fields = std::mem::take(&mut self.fields).into_iter();
         fields.map(move |(key, offset, value)| field(&path, lines, key, offset, value))
     }
 }

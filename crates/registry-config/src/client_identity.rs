@@ -6,8 +6,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::problem::{Findings, Place};
-use crate::section::{Field, Section};
+use crate::section::Section;
 use crate::{Roots, Rule, Secret};
 
 /// The keys of an entry.
@@ -40,51 +39,31 @@ impl ClientIdentity {
         PrivateKeyDer::from_pem_slice(self.key.expose().as_bytes()).ok()
     }
 
-    /// Takes both keys; what is broken is reported. The place is the private key's.
-    pub(crate) fn take(
-        section: &mut Section<'_, '_>,
-        findings: &mut Findings,
-    ) -> (Option<Place>, Option<Self>) {
-        let chain = Roots::take(CERTIFICATE, section, findings);
-        let key = section.take_string(KEY, findings);
-        let (chain, key) = match (chain, key) {
-            (None, None) => return (None, None),
-            (Some(chain), Some(key)) => (chain, key),
-            (Some(Field { place, .. }), None) | (None, Some(Field { place, .. })) => {
-                findings.problem(&place, Rule::HalfClientIdentity);
-                return (None, None);
-            }
-        };
-        let place = key.place.clone();
-        let chain_value = chain.value.filter(|roots| {
-            let is_there = !roots.trusts_nobody();
-            if !is_there {
-                findings.problem(&chain.place, Rule::NoClientCertificate);
-            }
-            is_there
-        });
-        let key = key.value.and_then(|text| match checked_key(text) {
-            Some(key) => Some(key),
-            None => {
-                findings.problem(&place, Rule::ClientKey);
-                None
-            }
-        });
-        let identity = chain_value
-            .zip(key)
-            .map(|(roots, key)| Self { chain: roots.certificates().to_vec(), key });
-        (Some(place), identity)
+    /// Reads both keys; what is broken is reported.
+    pub(crate) fn read(section: &mut Section<'_, '_>) -> Option<Self> {
+        let chain = Roots::read(CERTIFICATE, section);
+        let key = section.text(KEY);
+        let [has_chain, has_key] = [CERTIFICATE, KEY].map(|key| section.has(key));
+        section.needs(CERTIFICATE, has_key, Rule::HalfClientIdentity);
+        section.needs(KEY, has_chain, Rule::HalfClientIdentity);
+        if has_chain != has_key {
+            return None;
+        }
+        let is_empty = chain.as_ref().is_some_and(Roots::trusts_nobody);
+        section.needs(CERTIFICATE, !is_empty, Rule::NoClientCertificate);
+        let key = section.kept(KEY, checked_key(key?).ok_or(Rule::ClientKey))?;
+        Some(Self { chain: chain?.certificates().to_vec(), key })
     }
 }
 
 /// The text, if it is PEM with one private key that needs no password.
-fn checked_key(text: Zeroizing<String>) -> Option<Secret> {
+fn checked_key(text: &str) -> Option<Secret> {
     let mut keys = PrivateKeyDer::pem_slice_iter(text.as_bytes());
     let mut first = keys.next()?.ok()?;
     first.zeroize();
     let is_alone = keys.next().is_none();
     drop(keys);
-    is_alone.then(|| Secret::from(text))
+    is_alone.then(|| Secret::from(Zeroizing::new(text.to_owned())))
 }
 
 impl fmt::Debug for ClientIdentity {

@@ -42,7 +42,7 @@ impl Document {
             let keys = own.complete(entry).into_iter();
             lost.extend(keys.map(|key| format!("registries.\"{name}\".{key}")));
         }
-        let mut findings = Findings::default();
+        let findings = Findings::of(Origin::Measured);
         for (name, entry) in self.registries.iter() {
             let entry = (name, entry);
             for (_, rule) in self.registries.mirror_problems(entry, Origin::Measured) {

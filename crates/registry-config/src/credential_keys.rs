@@ -1,262 +1,126 @@
-//! The keys of an entry that say who the puller is, and what they mean together.
+//! The keys that say who the puller is, of an entry or of one of its further accounts, and what
+//! they mean together.
 
 use zeroize::Zeroizing;
 
 use crate::credential_rule::{
     check_password, check_text, check_token, check_username, looks_sealed,
 };
-use crate::problem::{Findings, Origin, Place};
-use crate::section::{Field, Section};
-use crate::{Credentials, Effect, ResourceUri, Rule, Secret, standard_base64};
+use crate::problem::Place;
+use crate::section::Section;
+use crate::{Credentials, Effect, ResourceUri, Rule, standard_base64};
 
-/// A key that is present; its value is `None` if it broke a rule, which has been reported.
-type Text = Field<Option<Zeroizing<String>>>;
+/// The keys that hold a credential itself, the secret ones first.
+const LITERAL: [&str; 5] = ["password", "auth", "identitytoken", "registrytoken", "username"];
 
-/// The same for a key that refers to a secret.
-type Reference = Field<Option<ResourceUri>>;
-
-/// The keys that are present.
-#[derive(Debug)]
-pub(crate) struct CredentialKeys {
-    username: Option<Text>,
-    password: Option<Text>,
-    auth: Option<Field<Option<Pair>>>,
-    identity_token: Option<Text>,
-    registry_token: Option<Text>,
-    /// `credentials-uri`.
-    reference: Option<Reference>,
-}
+type Text = Zeroizing<String>;
 
 /// Who the puller is.
 #[derive(Debug, Default)]
-pub(crate) struct Identity {
+pub(crate) struct Account {
     pub(crate) credentials: Credentials,
     pub(crate) reference: Option<ResourceUri>,
-    /// The keys that hold a credential itself, the secret ones first.
-    pub(crate) literal_places: Vec<Place>,
+    /// Where a credential itself is, a secret one rather than another.
+    pub(crate) literal: Option<Place>,
 }
 
-/// What `auth` decodes to.
-#[derive(Debug)]
-struct Pair {
-    username: Zeroizing<String>,
-    password: Zeroizing<String>,
-}
-
-impl CredentialKeys {
-    /// Takes the keys out of an entry, each checked for itself.
-    pub(crate) fn take(
-        section: &mut Section<'_, '_>,
-        origin: Origin,
-        findings: &mut Findings,
-    ) -> Self {
-        let reference = take_reference("credentials-uri", section, origin, findings);
-        let username = section
-            .take_string("username", findings)
-            .map(|text| checked(text, check_username, findings));
-        let keys = ["password", "auth", "identitytoken", "registrytoken"];
-        let [password, auth, identity_token, registry_token] = keys.map(|key| {
-            let text = section.take_string(key, findings)?;
-            let check = match key {
-                "password" => check_password,
-                "registrytoken" => check_token,
-                _ => check_text,
-            };
-            let check = |value: &str| match looks_sealed(value) {
+impl Account {
+    /// Reads the keys, each checked for itself and then against the others.
+    pub(crate) fn read(section: &mut Section<'_, '_>) -> Self {
+        let reference = reference("credentials-uri", section);
+        let username = credential("username", section, check_username);
+        let secret = |(key, check): (_, fn(&str) -> _)| {
+            credential(key, section, |text| match looks_sealed(text) {
                 true => Err(Rule::Sealed),
-                false => check(value),
-            };
-            Some(checked(text, check, findings))
-        });
-        Self {
-            username,
-            password,
-            auth: auth.map(|text| decoded(text, findings)),
-            identity_token,
-            registry_token,
-            reference,
-        }
-    }
-
-    /// Checks the keys against each other and makes of them what they mean.
-    pub(crate) fn into_identity(mut self, findings: &mut Findings) -> Identity {
-        let literal_places = self.literal_places();
-        let reference = self.reference.take();
-        let Some(Field { place, value }) = reference else {
-            return Identity {
-                credentials: self.into_credentials(findings),
-                reference: None,
-                literal_places,
-            };
+                false => check(text),
+            })
         };
-        if !literal_places.is_empty() {
-            findings.problem(&place, Rule::ReferenceBesideCredentials);
+        let [password, auth, identity_token, registry_token] = [
+            ("password", check_password as _),
+            ("auth", check_text as _),
+            ("identitytoken", check_text as _),
+            ("registrytoken", check_token as _),
+        ]
+        .map(secret);
+        let pair = auth.and_then(|auth| section.kept("auth", decode(&auth)));
+        let literal = LITERAL.iter().find_map(|key| section.places.at(key)).cloned();
+        if section.has("credentials-uri") {
+            section.needs("credentials-uri", literal.is_none(), Rule::ReferenceBesideCredentials);
+            return Self { reference, ..Self::default() };
         }
-        Identity { reference: value, ..Identity::default() }
-    }
-
-    /// Where the keys are that hold a credential itself, the secret ones first.
-    fn literal_places(&self) -> Vec<Place> {
-        let place = |text: &Option<Text>| text.as_ref().map(|text| text.place.clone());
-        let places = [
-            place(&self.password),
-            self.auth.as_ref().map(|auth| auth.place.clone()),
-            place(&self.identity_token),
-            place(&self.registry_token),
-            place(&self.username),
-        ];
-        places.into_iter().flatten().collect()
-    }
-
-    /// Checks the keys that hold credentials against each other and makes credentials of them.
-    fn into_credentials(self, findings: &mut Findings) -> Credentials {
-        self.report_halves(findings);
-        self.report_disagreement(findings);
-        self.report_superseded(findings);
-        if let Some(token) = self.registry_token {
-            return token
-                .value
-                .map_or(Credentials::Anonymous, |token| Credentials::RegistryToken(token.into()));
-        }
-        let pair = self.auth.and_then(|auth| auth.value);
-        let mut username = self.username.and_then(|username| username.value);
-        if let Some(token) = self.identity_token {
-            let from_auth =
-                || pair.map(|pair| pair.username).filter(|username| !username.is_empty());
-            let username = username
-                .take()
-                .or_else(from_auth)
-                .map(|mut username| std::mem::take(&mut *username));
-            let token = token.value.map(Secret::from);
-            return token.map_or(Credentials::Anonymous, |token| Credentials::IdentityToken {
-                username,
-                token,
-            });
-        }
-        let password = self.password.and_then(|password| password.value);
-        let keys = username.zip(password).map(|(username, password)| Pair { username, password });
-        keys.or(pair).map_or(Credentials::Anonymous, Pair::into_basic)
-    }
-
-    fn report_halves(&self, findings: &mut Findings) {
-        match (&self.username, &self.password) {
-            // An identity token goes with a user name alone.
-            (Some(username), None) if self.identity_token.is_none() => {
-                findings.problem(&username.place, Rule::UsernameWithoutPassword);
-            }
-            (None, Some(password)) => {
-                findings.problem(&password.place, Rule::PasswordWithoutUsername);
-            }
-            _ => {}
-        }
-    }
-
-    fn report_disagreement(&self, findings: &mut Findings) {
-        let Some(Field { place, value: Some(pair) }) = &self.auth else {
-            return;
-        };
-        let disagrees = |text: &Option<Text>, decoded: &Zeroizing<String>| {
-            text.as_ref().and_then(|text| text.value.as_ref()).is_some_and(|text| text != decoded)
-        };
-        if disagrees(&self.username, &pair.username) || disagrees(&self.password, &pair.password) {
-            findings.problem(place, Rule::PairsDisagree);
-        }
-    }
-
-    /// Two ways of authentication in one entry are legal, as in docker's files, but only one has an
-    /// effect.
-    fn report_superseded(&self, findings: &mut Findings) {
-        let stronger = match (&self.registry_token, &self.identity_token) {
-            (Some(_), _) => "registrytoken",
-            (None, Some(_)) => "identitytoken",
-            (None, None) => return,
-        };
-        let mut warn = |place| findings.warning(place, Effect::Superseded { stronger });
-        if let Some(password) = &self.password {
-            warn(&password.place);
-        }
-        if let (Some(username), Some(_)) = (&self.username, &self.registry_token) {
-            warn(&username.place);
-        }
-        if let (Some(token), Some(_)) = (&self.identity_token, &self.registry_token) {
-            warn(&token.place);
-        }
-        if let Some(Field { place, value }) = &self.auth {
+        let [has_username, has_password, has_identity, has_bearer] =
+            ["username", "password", "identitytoken", "registrytoken"].map(|key| section.has(key));
+        // An identity token goes with a user name alone.
+        let is_whole = has_password || has_identity;
+        section.needs("username", is_whole, Rule::UsernameWithoutPassword);
+        section.needs("password", has_username, Rule::PasswordWithoutUsername);
+        let agrees = |text: &Option<Text>, half| text.as_ref().is_none_or(|text| text == half);
+        let agree = pair
+            .as_ref()
+            .is_none_or(|(name, secret)| agrees(&username, name) && agrees(&password, secret));
+        section.needs("auth", agree, Rule::PairsDisagree);
+        // Two ways of authentication in one entry are legal, as in docker's files, but only one has
+        // an effect.
+        if has_bearer || has_identity {
+            let stronger = if has_bearer { "registrytoken" } else { "identitytoken" };
             // `docker login` writes the user name of an identity token as `auth` with an empty
             // password.
-            let has_password = value.as_ref().is_some_and(|pair| !pair.password.is_empty());
-            if self.registry_token.is_some() || has_password {
-                warn(place);
+            let has_secret = pair.as_ref().is_some_and(|(_, secret)| !secret.is_empty());
+            for (is_weaker, key) in [
+                (true, "password"),
+                (has_bearer, "username"),
+                (has_bearer, "identitytoken"),
+                (has_bearer || has_secret, "auth"),
+            ] {
+                if is_weaker {
+                    section.warn(key, Effect::Superseded { stronger });
+                }
             }
         }
+        let moved = |mut text: Text| std::mem::take(&mut *text);
+        let credentials = if has_bearer {
+            registry_token.map(|token| Credentials::RegistryToken(token.into()))
+        } else if has_identity {
+            let from_auth = || pair.map(|(name, _)| name).filter(|name| !name.is_empty());
+            let username = username.or_else(from_auth).map(moved);
+            identity_token.map(|token| Credentials::IdentityToken { username, token: token.into() })
+        } else {
+            username.zip(password).or(pair).map(|(username, password)| Credentials::Basic {
+                username: moved(username),
+                password: password.into(),
+            })
+        };
+        Self { credentials: credentials.unwrap_or_default(), reference: None, literal }
     }
 }
 
-impl Pair {
-    fn into_basic(mut self) -> Credentials {
-        Credentials::Basic {
-            username: std::mem::take(&mut *self.username),
-            password: self.password.into(),
-        }
-    }
-}
-
-/// Applies a check to the value; one that is empty or fails it is reported and zeroed.
-fn checked(
-    text: Text,
+/// Takes a key that holds a credential.
+fn credential(
+    key: &'static str,
+    section: &mut Section<'_, '_>,
     check: impl FnOnce(&str) -> Result<(), Rule>,
-    findings: &mut Findings,
-) -> Text {
-    let Field { place, value } = text;
-    let check = |value: &str| match value.is_empty() {
-        true => Err(Rule::EmptyCredential),
-        false => check(value),
-    };
-    let value = value.and_then(|value| match check(&value) {
-        Ok(()) => Some(value),
-        Err(rule) => {
-            findings.problem(&place, rule);
-            None
-        }
-    });
-    Field { place, value }
+) -> Option<Text> {
+    section.read(key, |field| {
+        match field.text()? {
+            "" => Err(Rule::EmptyCredential),
+            text => check(text),
+        }?;
+        Ok(field.secret()?)
+    })
 }
 
 /// Takes a key that refers to a secret.
-pub(crate) fn take_reference(
-    key: &str,
-    section: &mut Section<'_, '_>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> Option<Reference> {
-    let text = section.take_string(key, findings)?;
-    Some(referred(text, origin, findings))
-}
-
-/// Reads what a key refers to.
-fn referred(text: Text, origin: Origin, findings: &mut Findings) -> Reference {
-    let Field { place, value } = text;
-    let value = value.and_then(|value| {
-        let reference = ResourceUri::parse_from(origin, &value)
-            .map_err(|rule| findings.problem(&place, rule))
-            .ok()?;
-        if ResourceUri::names_host(&value) {
-            findings.warning(&place, Effect::HostOfBroker);
-        }
-        Some(reference)
-    });
-    Field { place, value }
-}
-
-fn decoded(auth: Text, findings: &mut Findings) -> Field<Option<Pair>> {
-    let Field { place, value } = auth;
-    let value =
-        value.and_then(|value| decode(&value).map_err(|rule| findings.problem(&place, rule)).ok());
-    Field { place, value }
+pub(crate) fn reference(key: &'static str, section: &mut Section<'_, '_>) -> Option<ResourceUri> {
+    let text = section.text(key)?;
+    let reference = section.kept(key, ResourceUri::parse_from(section.findings.origin, text))?;
+    if ResourceUri::names_host(text) {
+        section.warn(key, Effect::HostOfBroker);
+    }
+    Some(reference)
 }
 
 /// Decodes base64 of `user:password`; the first colon divides the two.
-fn decode(auth: &str) -> Result<Pair, Rule> {
+fn decode(auth: &str) -> Result<(Text, Text), Rule> {
     let bytes = standard_base64::decode(auth).ok_or(Rule::NotBase64)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Rule::EncodedNotUtf8)?;
     let pair = text.split_once(':');
@@ -268,6 +132,6 @@ fn decode(auth: &str) -> Result<Pair, Rule> {
     if username.is_empty() && password.is_empty() {
         return Err(Rule::EmptyPair);
     }
-    let [username, password] = [username, password].map(|half| Zeroizing::new(half.to_owned()));
-    Ok(Pair { username, password })
+    let copy = |half: &str| Zeroizing::new(half.to_owned());
+    Ok((copy(username), copy(password)))
 }

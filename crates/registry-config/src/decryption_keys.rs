@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use foreign_text::toml::Field;
 use zeroize::Zeroizing;
 
 use crate::limits::{
     MAX_DECRYPTION_KEY_BYTES, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_KEY_PASSWORD_BYTES,
 };
-use crate::problem::{Findings, Origin, Place};
+use crate::problem::{Origin, Place};
 use crate::secret::REDACTED;
-use crate::section::{Field, Section};
+use crate::section::Section;
 use crate::{Effect, RegistryHost, RegistryName, ResourceUri, Rule, standard_base64};
 
 /// The key of the table.
@@ -132,77 +133,63 @@ fn parse_password(text: &str) -> Result<Zeroizing<Vec<u8>>, Rule> {
 }
 
 /// Reads the table to its end; what is broken is reported and missing.
-pub(crate) fn read(
-    mut section: Section<'_, '_>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> DecryptionKeys {
-    let all = read_list(&mut section, origin, findings);
-    let (tables, rest) = section.split_tables();
-    rest.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
+pub(crate) fn read(mut section: Section<'_, '_>) -> DecryptionKeys {
+    let findings = section.findings;
+    let all = read_list(&mut section);
+    let (tables, others): (Vec<_>, Vec<_>) = section.rest().partition(Field::is_table);
+    section.refuse(others, None);
     if tables.len() > MAX_DECRYPTION_TABLES {
-        findings.problem(tables[0].1.place(), Rule::TooManyDecryptionTables);
+        findings.problem(&(&tables[0]).into(), Rule::TooManyDecryptionTables);
         return DecryptionKeys::default();
     }
     let mut of: BTreeMap<RegistryName, (Place, Vec<DecryptionKey>)> = BTreeMap::new();
-    for (name, mut section) in tables {
-        let place = section.place().clone();
-        let keys = read_list(&mut section, origin, findings);
-        section.refuse_rest(&[KEYS], &Rule::UnknownKey { suggestion: None }, findings);
-        match RegistryName::parse(name) {
-            Err(rule) => findings.problem(&place, rule),
-            Ok(name) if !name.is_literal() => {
-                findings.problem(&place, Rule::DecryptionKeysOfManyHosts);
-            }
-            Ok(name) => match of.get(&name) {
-                Some((first, _)) => {
-                    let (first, line) = (first.key.clone(), first.line);
-                    findings.problem(&place, Rule::DuplicateName { first, line });
-                }
-                None => drop(of.insert(name, (place, keys))),
-            },
+    for field in tables {
+        let Some(mut section) = Section::of(&field, findings) else { continue };
+        let keys = read_list(&mut section);
+        section.refuse_rest(None);
+        let place = Place::from(&field);
+        let Some(name) = findings.kept(&place, RegistryName::parse(field.key)) else { continue };
+        if !name.is_literal() {
+            findings.problem(&place, Rule::DecryptionKeysOfManyHosts);
+        } else if let Some((Place { key, line }, _)) = of.get(&name) {
+            findings.problem(&place, Rule::DuplicateName { first: key.clone(), line: *line });
+        } else {
+            of.insert(name, (place, keys));
         }
     }
     let of = of.into_iter().map(|(name, (_, keys))| (name, keys));
     DecryptionKeys { all, of: of.collect() }
 }
 
-/// Takes the keys of one table.
-fn read_list(
-    section: &mut Section<'_, '_>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> Vec<DecryptionKey> {
-    let items = take_items(section, findings);
-    let parse = |Field { place, value }: Field<Zeroizing<String>>| {
-        let key = DecryptionKey::parse_from(origin, &value)
-            .map_err(|rule| findings.problem(&place, rule))
-            .ok()?;
-        if origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {
+/// Takes the keys of one table: a list, or a text in which commas separate them.
+fn read_list(section: &mut Section<'_, '_>) -> Vec<DecryptionKey> {
+    let findings = section.findings;
+    let Some(field) = section.take(KEYS) else { return Vec::new() };
+    let items = match field.text() {
+        Ok(text) if text.trim().is_empty() => Vec::new(),
+        Ok(text) => {
+            let key = |number: usize| format!("{}, item {number}", field.path);
+            let place = |number| Place { line: field.line, key: key(number) };
+            (1..).map(place).zip(text.split(',').map(str::trim)).collect()
+        }
+        Err(_) => section.texts(&field),
+    };
+    if items.len() > MAX_DECRYPTION_KEYS {
+        section.problem(KEYS, Rule::TooManyDecryptionKeys);
+        return Vec::new();
+    }
+    if items.is_empty() {
+        section.warn(KEYS, Effect::NoDecryptionKeys);
+    }
+    let parse = |(place, text): (Place, &str)| {
+        let key = findings.kept(&place, DecryptionKey::parse_from(findings.origin, text))?;
+        if findings.origin == Origin::Measured && matches!(key, DecryptionKey::Given { .. }) {
             findings.warning(&place, Effect::Published);
         }
-        if matches!(key, DecryptionKey::Reference(_)) && ResourceUri::names_host(&value) {
+        if matches!(key, DecryptionKey::Reference(_)) && ResourceUri::names_host(text) {
             findings.warning(&place, Effect::HostOfBroker);
         }
         Some(key)
     };
     items.into_iter().filter_map(parse).collect()
-}
-
-/// The items of a list, or of a text in which commas separate them.
-fn take_items(
-    section: &mut Section<'_, '_>,
-    findings: &mut Findings,
-) -> Vec<Field<Zeroizing<String>>> {
-    let Some(Field { place, value }) = section.take_strings(KEYS, Some(','), findings) else {
-        return Vec::new();
-    };
-    if value.len() > MAX_DECRYPTION_KEYS {
-        findings.problem(&place, Rule::TooManyDecryptionKeys);
-        return Vec::new();
-    }
-    if value.is_empty() {
-        findings.warning(&place, Effect::NoDecryptionKeys);
-    }
-    value
 }

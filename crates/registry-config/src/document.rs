@@ -1,28 +1,17 @@
 //! The document as a whole: parsed completely, or every reason why not.
 
-use toml::de::DeTable;
+use foreign_text::position::line_of;
+use foreign_text::toml::{NotToml, Tree, join};
 use toml_parser::Source;
 use toml_parser::lexer::{Token, TokenKind};
 
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_ELEMENTS};
 use crate::problem::{Findings, Origin, Place};
-use crate::section::{Lines, Section, Tree, join};
+use crate::section::Section;
 use crate::{
     DecryptionKeys, Effect, ExtraEnv, ImagePolicy, NodeError, Pins, Problems, Registries,
     Resources, Rule, Warning, decryption_keys, entry, image_policy, node_error, pins,
 };
-
-/// The keys at the top of a document, for suggestions.
-pub(crate) const KEYS: [&str; 8] = [
-    "extra-env",
-    "registries",
-    "decryption-keys",
-    "resources",
-    pins::KEY,
-    pins::ONLY,
-    image_policy::KEY,
-    node_error::KEY,
-];
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
 /// credentials, no proxies.
@@ -95,83 +84,70 @@ impl Document {
     }
 
     fn parse_from(origin: Origin, text: &[u8]) -> Result<Checked, Problems> {
-        let mut findings = Findings::default();
-        let document = read(text, origin, &mut findings).unwrap_or_default();
+        let findings = Findings::of(origin);
+        let document = match parsed(text) {
+            Ok(tree) => read(&mut Section::new(tree.table(), &findings)),
+            Err((line, rule)) => {
+                findings.problem(&Place { line, ..Place::default() }, rule);
+                Self::default()
+            }
+        };
         let warnings = findings.into_result()?;
         Ok(Checked { document, warnings })
     }
 }
 
-/// Reads a document as far as it can be; `None` if it is not even TOML.
-fn read(text: &[u8], origin: Origin, findings: &mut Findings) -> Option<Document> {
+/// Parses a text within the limits. An error has its line, 0 for the whole.
+fn parsed(text: &[u8]) -> Result<Tree<'_>, (usize, Rule)> {
     if text.len() > MAX_DOCUMENT_BYTES {
-        findings.problem(&Place::document(), Rule::DocumentTooLong);
-        return None;
+        return Err((0, Rule::DocumentTooLong));
     }
-    let lines = Lines::of(text);
-    let text = std::str::from_utf8(text)
-        .map_err(|error| {
-            findings.problem(&Place::line(lines.at(error.valid_up_to())), Rule::NotUtf8)
-        })
-        .ok()?;
-    if let Some(start) = first_element_over_limit(text) {
-        findings.problem(&Place::line(lines.at(start)), Rule::TooManyElements);
-        return None;
+    let written = str::from_utf8(text)
+        .map_err(|error| (line_of(text, error.valid_up_to()), Rule::NotUtf8))?;
+    if let Some(start) = first_element_over_limit(written) {
+        return Err((line_of(text, start), Rule::TooManyElements));
     }
-    let root =
-        DeTable::parse(text).map_err(|error| report_syntax(text, &error, &lines, findings)).ok()?;
-    let mut tree = Tree { root: root.into_inner() };
-    let mut section = Section::new(Place::document(), &mut tree.root, &lines);
-    if let Some(field) = section.take_string(node_error::KEY, findings) {
-        if origin == Origin::Host {
-            findings.warning(&field.place, Effect::RefusesEveryPull);
-            return Some(Document {
-                node_error: NodeError::read(field, section, findings),
-                ..Document::default()
-            });
-        }
-        findings.problem(&field.place, Rule::NodeErrorOfOwner);
-    }
-    let extra_env = section.take_table("extra-env", findings);
-    let registries = section.take_table("registries", findings);
-    let decryption_keys = section.take_table("decryption-keys", findings);
-    let resources = section
-        .take_table("resources", findings)
-        .filter(|section| is_owners(section.place(), Rule::ResourcesOfHost, origin, findings));
-    let pins = section
-        .take_table(pins::KEY, findings)
-        .filter(|section| is_owners(section.place(), Rule::PinsOfHost, origin, findings));
-    let only_pins = section
-        .take_bool(pins::ONLY, findings)
-        .filter(|field| is_owners(&field.place, Rule::PinsOfHost, origin, findings));
-    let image_policy = section
-        .take_table(image_policy::KEY, findings)
-        .filter(|section| is_owners(section.place(), Rule::ImagePolicyOfHost, origin, findings));
-    section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
-    Some(Document {
-        has_extra_env: extra_env.is_some(),
-        extra_env: extra_env.map(|section| ExtraEnv::read(section, findings)).unwrap_or_default(),
-        registries: registries
-            .map(|section| entry::read_all(section, origin, findings))
-            .unwrap_or_default(),
-        decryption_keys: decryption_keys
-            .map(|section| decryption_keys::read(section, origin, findings))
-            .unwrap_or_default(),
-        resources: resources.map(|section| Resources::read(section, findings)),
-        pins: Pins::read(pins, only_pins, findings),
-        image_policy: image_policy.and_then(|section| ImagePolicy::read(section, findings)),
-        node_error: None,
+    Tree::parse(text).map_err(|NotToml { line, span, message }| {
+        let line = span.as_ref().map_or(0, |_| line);
+        // It points at the second of two keys: that one is named.
+        let key = span.and_then(|span| written.get(span)).filter(|_| message == "duplicate key");
+        let named = key.map(|key| join("", key.trim_matches(['"', '\''])));
+        (line, Rule::Syntax([message].into_iter().chain(named).collect::<Vec<_>>().join(" ")))
     })
 }
 
-/// Whether a key stands in the document that may have it, the owner's; if not, the rule is
-/// reported.
-fn is_owners(place: &Place, rule: Rule, origin: Origin, findings: &mut Findings) -> bool {
-    let is_measured = origin == Origin::Measured;
-    if !is_measured {
-        findings.problem(place, rule);
+/// Reads a document to its end; what is broken is reported and missing.
+pub(crate) fn read(section: &mut Section<'_, '_>) -> Document {
+    let reason = section.text(node_error::KEY);
+    if section.has(node_error::KEY) && section.findings.origin == Origin::Host {
+        section.warn(node_error::KEY, Effect::RefusesEveryPull);
+        return Document { node_error: NodeError::read(reason, section), ..Document::default() };
     }
-    is_measured
+    section.problem(node_error::KEY, Rule::NodeErrorOfOwner);
+    let extra_env = section.table("extra-env");
+    let registries = section.table("registries");
+    let decryption_keys = section.table("decryption-keys");
+    let mut owners = |key, rule| section.table(key).filter(|_| section.is_owners(key, rule));
+    let resources = owners("resources", Rule::ResourcesOfHost);
+    let pins = owners(pins::KEY, Rule::PinsOfHost);
+    let image_policy = owners(image_policy::KEY, Rule::ImagePolicyOfHost);
+    let is_only = section.flag(pins::ONLY);
+    let is_only = section.is_owners(pins::ONLY, Rule::PinsOfHost) && is_only;
+    section.refuse_rest(None);
+    let pins = Pins { all: pins.map(Pins::read).unwrap_or_default(), is_only };
+    if is_only && pins.all.is_empty() {
+        section.warn(pins::ONLY, Effect::NothingPinned);
+    }
+    Document {
+        has_extra_env: extra_env.is_some(),
+        extra_env: extra_env.map(ExtraEnv::read).unwrap_or_default(),
+        registries: registries.map(entry::read_all).unwrap_or_default(),
+        decryption_keys: decryption_keys.map(decryption_keys::read).unwrap_or_default(),
+        resources: resources.map(Resources::read),
+        pins,
+        image_policy: image_policy.and_then(|mut section| ImagePolicy::read(&mut section)),
+        node_error: None,
+    }
 }
 
 /// Where the text has its first element beyond [`MAX_ELEMENTS`]. Reads tokens only, in constant
@@ -192,18 +168,4 @@ pub(crate) fn first_element_over_limit(text: &str) -> Option<usize> {
         .filter(makes_element)
         .nth(MAX_ELEMENTS)
         .map(|token| token.span().start())
-}
-
-/// Reports the parser's message, which consists of its own words; its `Display` would quote the
-/// line. Of a key that is there twice it points at the second: that one is named.
-fn report_syntax(text: &str, error: &toml::de::Error, lines: &Lines, findings: &mut Findings) {
-    let place = error.span().map_or(Place::document(), |span| Place::line(lines.at(span.start)));
-    let key = error.span().and_then(|span| text.get(span));
-    let said = match (error.message(), key) {
-        (said @ "duplicate key", Some(key)) => {
-            format!("{said} {}", join("", key.trim_matches(['"', '\''])))
-        }
-        (said, _) => said.to_owned(),
-    };
-    findings.problem(&place, Rule::Syntax(said));
 }

@@ -2,222 +2,159 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::{ALSO, ANONYMOUS, Access};
-use crate::client_identity;
-use crate::credential_keys::take_reference;
-use crate::limits::MAX_REGISTRIES;
-use crate::mirror_keys::{MIRRORS, MirrorKeys, REWRITE};
+use crate::credential_keys::{Account, reference};
+use crate::limits::{MAX_ALSO, MAX_REGISTRIES};
+use crate::mirror_keys::{self, MIRROR, MIRRORS};
 use crate::problem::{Findings, Origin, Place};
-use crate::section::{Field, Section};
-use crate::{ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule};
-
-/// The keys of an entry, for suggestions.
-pub(crate) const KEYS: [&str; 20] = [
-    "username",
-    "password",
-    "auth",
-    "identitytoken",
-    "registrytoken",
-    "credentials-uri",
-    "credentials-optional",
-    ANONYMOUS,
-    ALSO,
-    // What follows is the host's, and never in an entry for repositories.
-    "ca-certs",
-    "ca-certs-uri",
-    "web-roots",
-    "insecure-skip-verify",
-    "plain-http",
-    client_identity::CERTIFICATE,
-    client_identity::KEY,
-    "mirror",
-    MIRRORS,
-    REWRITE,
-    "mirror-fallback",
-];
-
-/// The keys that say who the puller is, before those of the host in [`KEYS`].
-const CREDENTIAL_KEYS: usize = 9;
+use crate::section::{Places, Section};
+use crate::{
+    ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule, client_identity,
+};
 
 /// Reads the whole table of registries; what is broken is reported and missing.
-pub(crate) fn read_all(
-    section: Section<'_, '_>,
-    origin: Origin,
-    findings: &mut Findings,
-) -> Registries {
+pub(crate) fn read_all(mut section: Section<'_, '_>) -> Registries {
+    let findings = section.findings;
     if section.len() > MAX_REGISTRIES {
-        findings.problem(section.place(), Rule::TooManyRegistries);
+        section.problem("", Rule::TooManyRegistries);
         return Registries::default();
     }
-    let mut entries: BTreeMap<RegistryName, Entry> = BTreeMap::new();
-    for (key, section) in section.into_tables(findings) {
-        let name = RegistryName::parse(key);
+    let mut entries: BTreeMap<RegistryName, (Registry, Entry)> = BTreeMap::new();
+    for field in section.rest() {
+        let Some(mut section) = Section::of(&field, findings) else { continue };
+        let name = RegistryName::parse(field.key);
         let is_repositories = name.as_ref().is_ok_and(|name| name.repositories().is_some());
-        let entry = if is_repositories {
-            Entry::read_credentials(section, origin, findings)
+        let (registry, mirrors, literal) = read(&mut section, is_repositories);
+        let entry = Entry { place: (&field).into(), places: section.places, mirrors, literal };
+        let Some(name) = findings.kept(&entry.place, name) else { continue };
+        if let Some((_, Entry { place: Place { line, key }, .. })) = entries.get(&name) {
+            let rule = Rule::DuplicateName { first: key.clone(), line: *line };
+            findings.problem(&entry.place, rule);
         } else {
-            Entry::read(section, origin, findings)
-        };
-        match name {
-            Err(rule) => findings.problem(&entry.place, rule),
-            Ok(name) => {
-                if let Some(first) = entries.get(&name).map(|first| &first.place) {
-                    let rule = Rule::DuplicateName { first: first.key.clone(), line: first.line };
-                    findings.problem(&entry.place, rule);
-                } else {
-                    entries.insert(name, entry);
-                }
-            }
+            entries.insert(name, (registry, entry));
         }
     }
-    let mut places = Vec::with_capacity(entries.len());
-    for (name, entry) in &mut entries {
-        entry.warn(name, origin, findings);
-        places.push((entry.place.clone(), std::mem::take(&mut entry.mirror_places)));
+    let mut all = Vec::with_capacity(entries.len());
+    let mut registries = Registries::default();
+    for (name, (registry, entry)) in entries {
+        entry.warn(registry.effects(&name, findings.origin), findings);
+        registries.set(name, registry);
+        all.push(entry);
     }
-    let registries =
-        Registries(entries.into_iter().map(|(name, entry)| (name, entry.registry)).collect());
-    for (entry, (place, mirrors)) in registries.iter().zip(places) {
-        for (at, rule) in registries.mirror_problems(entry, origin) {
-            findings.problem(mirrors.get(at).unwrap_or(&place), rule);
+    for (of, entry) in registries.iter().zip(all) {
+        for (at, rule) in registries.mirror_problems(of, findings.origin) {
+            findings.problem(entry.mirrors.get(at).unwrap_or(&entry.place), rule);
         }
-        for effect in registries.effects_of_host(entry) {
-            findings.warning(&place, effect);
+        for effect in registries.effects_of_host(of) {
+            findings.warning(&entry.place, effect);
         }
     }
     registries
 }
 
-/// An entry with the places that findings about it concern.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) registry: Registry,
-    /// The entry itself.
-    pub(crate) place: Place,
-    /// Its mirrors.
-    pub(crate) mirror_places: Vec<Place>,
-    /// Its roots, or where it gets them.
-    roots_place: Option<Place>,
-    skip_verify_place: Option<Place>,
-    plain_http_place: Option<Place>,
-    /// The credentials that stand in the document itself, secrets first.
-    literal_places: Vec<Place>,
+/// The places that findings about an entry concern.
+struct Entry {
+    place: Place,
+    places: Places,
+    mirrors: Vec<Place>,
+    literal: Option<Place>,
 }
 
 impl Entry {
-    /// Reads a table to its end; what is broken is reported and left at its default.
-    pub(crate) fn read(
-        mut section: Section<'_, '_>,
-        origin: Origin,
-        findings: &mut Findings,
-    ) -> Self {
-        let place = section.place().clone();
-        let Access { mut registry, mut literal_places } =
-            Access::take(&mut section, origin, findings);
-        let (client_place, client) = ClientIdentity::take(&mut section, findings);
-        if let (true, Some(place)) = (registry.wants_anonymous, &client_place) {
-            findings.problem(place, Rule::AnonymousBesideCredentials);
-        }
-        registry.client = client;
-        literal_places.extend(client_place);
-        let (roots_place, mut ca_certs) = split(Roots::take("ca-certs", &mut section, findings));
-        take_web_roots(&mut section, ca_certs.as_mut(), findings);
-        let roots_uri = take_reference("ca-certs-uri", &mut section, origin, findings);
-        let (roots_uri_place, ca_certs_uri) = split(roots_uri);
-        if let (Some(place), Some(_)) = (&roots_uri_place, &roots_place) {
-            findings.problem(place, Rule::RootsTwice);
-        }
-        let mirrors = MirrorKeys::take(&mut section, findings);
-        let (skip_verify_place, skip_verify) =
-            split(section.take_bool("insecure-skip-verify", findings));
-        let (plain_http_place, plain_http) = split(section.take_bool("plain-http", findings));
-        let (fallback_place, mirror_fallback) =
-            split(section.take_bool("mirror-fallback", findings));
-        if let (Some(place), None) = (fallback_place, &mirrors.place) {
-            findings.problem(&place, Rule::FallbackWithoutMirror);
-        }
-        section.refuse_rest(&KEYS, &Rule::UnquotedName, findings);
-        registry.ca_certs = ca_certs.flatten();
-        registry.ca_certs_uri = ca_certs_uri.flatten();
-        registry.insecure_skip_verify = skip_verify.unwrap_or_default();
-        registry.plain_http = plain_http.unwrap_or_default();
-        let (mirror_places, mirrors) = mirrors.mirrors.into_iter().unzip();
-        registry.mirrors = mirrors;
-        registry.mirror_fallback = mirror_fallback.unwrap_or_default();
-        Self {
-            registry,
-            place,
-            mirror_places,
-            roots_place: roots_place.or(roots_uri_place),
-            skip_verify_place,
-            plain_http_place,
-            literal_places,
-        }
-    }
-
-    /// Reads an entry for repositories, which says who the puller is and nothing else: the way to a
-    /// host is one for all of its repositories.
-    fn read_credentials(
-        mut section: Section<'_, '_>,
-        origin: Origin,
-        findings: &mut Findings,
-    ) -> Self {
-        let place = section.place().clone();
-        let Access { registry, literal_places } = Access::take(&mut section, origin, findings);
-        for key in &KEYS[CREDENTIAL_KEYS..] {
-            if let Some(Field { place, .. }) = section.take(key) {
-                findings.problem(&place, Rule::KeyOfHost);
-            }
-        }
-        let unknown = Rule::UnknownKey { suggestion: None };
-        section.refuse_rest(&KEYS[..CREDENTIAL_KEYS], &unknown, findings);
-        Self {
-            registry,
-            place,
-            mirror_places: Vec::new(),
-            roots_place: None,
-            skip_verify_place: None,
-            plain_http_place: None,
-            literal_places,
-        }
-    }
-
     /// Reports what the author of a legal entry may not have meant.
-    fn warn(&self, name: &RegistryName, origin: Origin, findings: &mut Findings) {
-        for (key, effect) in self.registry.effects(name, origin) {
+    fn warn(&self, effects: Vec<(&str, Effect)>, findings: &Findings) {
+        for (key, effect) in effects {
             let place = match key {
-                "mirror" => self.mirror_places.first(),
-                "ca-certs" => self.roots_place.as_ref(),
-                "insecure-skip-verify" => self.skip_verify_place.as_ref(),
-                "plain-http" => self.plain_http_place.as_ref(),
-                _ => Some(&self.place),
+                "mirror" => self.mirrors.first(),
+                "ca-certs" => self.places.at(key).or(self.places.at("ca-certs-uri")),
+                _ => self.places.at(key),
             };
             findings.warning(place.unwrap_or(&self.place), effect);
         }
-        if let (Origin::Measured, Some(place)) = (origin, self.literal_places.first()) {
+        if let (Origin::Measured, Some(place)) = (findings.origin, &self.literal) {
             findings.warning(place, Effect::Published);
         }
     }
 }
 
-/// The place and the value of a field.
-fn split<T>(field: Option<Field<T>>) -> (Option<Place>, Option<T>) {
-    field.map(|Field { place, value }| (place, value)).unzip()
+/// Reads a table to its end; what is broken is reported and left at its default. Also returns where
+/// its mirrors are, and a credential that stands in the document itself.
+///
+/// An entry for repositories says who the puller is and nothing else: the way to a host is one for
+/// all of its repositories.
+pub(crate) fn read(
+    section: &mut Section<'_, '_>,
+    is_repositories: bool,
+) -> (Registry, Vec<Place>, Option<Place>) {
+    let (mut registry, mut literal) = read_who(section);
+    if is_repositories {
+        section.close(Rule::KeyOfHost);
+    }
+    let mirrors = read_way(section, &mut registry);
+    // The client certificate says who the puller is to the host.
+    if section.has(client_identity::CERTIFICATE)
+        && let Some(place) = section.places.at(client_identity::KEY)
+    {
+        literal.get_or_insert_with(|| place.clone());
+    }
+    section.refuse_rest((!is_repositories).then_some(Rule::UnquotedName));
+    (registry, mirrors, literal)
 }
 
-/// Takes `web-roots`, which says something of roots that are there.
-fn take_web_roots(
-    section: &mut Section<'_, '_>,
-    roots: Option<&mut Option<Roots>>,
-    findings: &mut Findings,
-) {
-    let Some(Field { place, value }) = section.take_bool("web-roots", findings) else {
-        return;
-    };
-    match roots {
-        // What is wrong with them is told.
-        Some(None) => {}
-        Some(Some(roots)) if !roots.trusts_nobody() => roots.is_beside_web = value,
-        _ => findings.problem(&place, Rule::WebRootsAlone),
+/// Reads who the puller is.
+fn read_who(section: &mut Section<'_, '_>) -> (Registry, Option<Place>) {
+    let Account { credentials, reference, mut literal } = Account::read(section);
+    let mut registry = Registry { credentials, credentials_uri: reference, ..Registry::default() };
+    let is_referred = registry.credentials_uri.is_some();
+    registry.credentials_optional = section.flag("credentials-optional");
+    section.needs("credentials-optional", is_referred, Rule::OptionalWithoutReference);
+    let accounts = section.tables("also");
+    if accounts.len() > MAX_ALSO {
+        section.problem("also", Rule::TooManyAccounts);
+    } else {
+        section.needs("also", !is_referred, Rule::AlsoBesideReference);
+        section.needs("also", is_referred || literal.is_some(), Rule::AlsoAlone);
+        for mut section in accounts {
+            let account = Account::read(&mut section);
+            section.refuse_rest(None);
+            if account.reference.is_some() {
+                section.problem("", Rule::ReferenceInAlso);
+            } else {
+                section.needs("", account.literal.is_some(), Rule::EmptyAlso);
+            }
+            literal = literal.or(account.literal);
+            registry.also.push(account.credentials);
+        }
     }
+    registry.wants_anonymous = section.flag("anonymous");
+    if section.is_owners("anonymous", Rule::AnonymousOfHost) && registry.wants_anonymous {
+        let is_alone = !is_referred && literal.is_none();
+        section.needs("anonymous", is_alone, Rule::AnonymousBesideCredentials);
+    }
+    (registry, literal)
+}
+
+/// Reads how the host is reached. Returns where the mirrors are.
+fn read_way(section: &mut Section<'_, '_>, registry: &mut Registry) -> Vec<Place> {
+    registry.client = ClientIdentity::read(section);
+    if registry.wants_anonymous && section.has(client_identity::CERTIFICATE) {
+        section.problem(client_identity::KEY, Rule::AnonymousBesideCredentials);
+    }
+    registry.ca_certs = Roots::read("ca-certs", section);
+    let is_beside_web = section.flag("web-roots");
+    match &mut registry.ca_certs {
+        Some(roots) if !roots.trusts_nobody() => roots.is_beside_web = is_beside_web,
+        // What is wrong with them is told.
+        None if section.has("ca-certs") => {}
+        _ => section.problem("web-roots", Rule::WebRootsAlone),
+    }
+    registry.ca_certs_uri = reference("ca-certs-uri", section);
+    section.needs("ca-certs-uri", !section.has("ca-certs"), Rule::RootsTwice);
+    let (places, mirrors) = mirror_keys::read(section).into_iter().unzip();
+    registry.mirrors = mirrors;
+    registry.insecure_skip_verify = section.flag("insecure-skip-verify");
+    registry.plain_http = section.flag("plain-http");
+    registry.mirror_fallback = section.flag("mirror-fallback");
+    let has_mirror = section.has(MIRROR) || section.has(MIRRORS);
+    section.needs("mirror-fallback", has_mirror, Rule::FallbackWithoutMirror);
+    places
 }

@@ -1,10 +1,7 @@
 //! `[extra-env]`: the variables for the puller, of which only those about proxies have an effect.
 
-use zeroize::Zeroizing;
-
 use crate::limits::{MAX_NO_PROXY_BYTES, MAX_VARIABLES};
-use crate::problem::Findings;
-use crate::section::{Field, Section};
+use crate::section::Section;
 use crate::{Effect, ProxyUrl, Rule};
 
 /// The variables that have an effect, each in both of its spellings.
@@ -31,66 +28,51 @@ impl ExtraEnv {
     }
 
     /// Reads the table to its end.
-    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
+    pub(crate) fn read(mut section: Section<'_, '_>) -> Self {
         if section.len() > MAX_VARIABLES {
-            findings.problem(section.place(), Rule::TooManyVariables);
+            section.problem("", Rule::TooManyVariables);
             return Self::default();
         }
-        let [http, https, no_proxy] =
-            VARIABLES.map(|names| take_variable(names, &mut section, findings));
-        for place in section.into_string_places(findings) {
-            findings.warning(&place, Effect::UnknownVariable);
+        let [http, https, no_proxy] = VARIABLES.map(|names| variable(names, &mut section));
+        for field in section.rest() {
+            let place = (&field).into();
+            if section.findings.kept(&place, field.text()).is_some() {
+                section.findings.warning(&place, Effect::UnknownVariable);
+            }
         }
+        let proxy = |(key, text): (&str, &str)| {
+            let proxy = section.kept(key, ProxyUrl::parse(text))?;
+            if proxy.has_no_port() {
+                section.warn(key, Effect::ProxyWithoutPort);
+            }
+            Some(proxy)
+        };
         Self {
-            http_proxy: http.and_then(|field| proxy(&field, findings)),
-            https_proxy: https.and_then(|field| proxy(&field, findings)),
-            no_proxy: no_proxy.and_then(|field| exceptions(field, findings)),
+            http_proxy: http.and_then(proxy),
+            https_proxy: https.and_then(proxy),
+            no_proxy: no_proxy.and_then(|(key, text)| section.kept(key, exceptions(text))),
         }
     }
 }
 
 /// Takes a variable in either spelling. An empty one is as good as none, as in a real environment.
-fn take_variable(
-    [upper, lower]: [&'static str; 2],
-    section: &mut Section<'_, '_>,
-    findings: &mut Findings,
-) -> Option<Field<Zeroizing<String>>> {
-    let [first, second] = [upper, lower].map(|key| {
-        let Field { place, value } = section.take_string(key, findings)?;
-        value.map(|value| Field { place, value })
-    });
-    if let (Some(first), Some(second)) = (&first, &second)
-        && first.value != second.value
-    {
-        findings.problem(&second.place, Rule::VariablesDisagree { other: upper });
+fn variable<'t>(
+    names: [&'static str; 2],
+    section: &mut Section<'t, '_>,
+) -> Option<(&'static str, &'t str)> {
+    let [first, second] = names.map(|key| Some((key, section.text(key)?)));
+    if let (Some((other, first)), Some((key, second))) = (first, second) {
+        section.needs(key, first == second, Rule::VariablesDisagree { other });
     }
-    first.or(second).filter(|field| !field.value.is_empty())
+    first.or(second).filter(|(_, text)| !text.is_empty())
 }
 
-fn proxy(field: &Field<Zeroizing<String>>, findings: &mut Findings) -> Option<ProxyUrl> {
-    match ProxyUrl::parse(&field.value) {
-        Ok(proxy) => {
-            if proxy.has_no_port() {
-                findings.warning(&field.place, Effect::ProxyWithoutPort);
-            }
-            Some(proxy)
-        }
-        Err(rule) => {
-            findings.problem(&field.place, rule);
-            None
-        }
+fn exceptions(text: &str) -> Result<String, Rule> {
+    if text.len() > MAX_NO_PROXY_BYTES {
+        return Err(Rule::NoProxyTooLong);
     }
-}
-
-fn exceptions(field: Field<Zeroizing<String>>, findings: &mut Findings) -> Option<String> {
-    let Field { place, mut value } = field;
-    if value.len() > MAX_NO_PROXY_BYTES {
-        findings.problem(&place, Rule::NoProxyTooLong);
-        return None;
+    match text.contains(char::is_control) {
+        true => Err(Rule::ControlCharacter),
+        false => Ok(text.to_owned()),
     }
-    if value.chars().any(char::is_control) {
-        findings.problem(&place, Rule::ControlCharacter);
-        return None;
-    }
-    Some(std::mem::take(&mut value))
 }

@@ -5,11 +5,9 @@
 //! and the room `image-policy` gives them their meaning, for the guest and for who checks a
 //! document.
 
-use zeroize::Zeroizing;
-
 use crate::limits::{MAX_ALLOW_TAGS, MAX_REFUSED};
 use crate::problem::{Findings, Origin, Place, Problems};
-use crate::section::{Field, Section};
+use crate::section::Section;
 use crate::{ResourceUri, Rule};
 
 /// The table.
@@ -20,9 +18,6 @@ pub(crate) const FILE: &str = "file";
 pub(crate) const URI: &str = "uri";
 pub(crate) const ALLOW_TAGS: &str = "allow-tags";
 pub(crate) const REFUSE: &str = "refuse";
-
-/// Its keys.
-const KEYS: [&str; 5] = [TEXT, FILE, URI, ALLOW_TAGS, REFUSE];
 
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]
@@ -69,14 +64,26 @@ struct Places {
 
 impl ImagePolicy {
     /// Reads the section; `None` if it has no policy, which is reported.
-    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Option<Self> {
-        let (allow_tags, allow_places) = read_list(&mut section, ALLOW_TAGS, findings);
-        let (refuse, refuse_places) = read_list(&mut section, REFUSE, findings);
-        let source = read_source(&mut section, findings);
-        section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
-        let Field { place, value } = source?;
+    pub(crate) fn read(section: &mut Section<'_, '_>) -> Option<Self> {
+        let mut list = |key, most, rule| {
+            let items = section.take(key).map(|field| section.texts(&field)).unwrap_or_default();
+            section.needs(key, items.len() <= most, rule);
+            items.into_iter().map(|(place, text)| (text.to_owned(), place)).unzip()
+        };
+        let (allow_tags, allow_places) = list(ALLOW_TAGS, MAX_ALLOW_TAGS, Rule::TooManyAllowTags);
+        let (refuse, refuse_places) = list(REFUSE, MAX_REFUSED, Rule::TooManyRefused);
+        let sources = [TEXT, FILE, URI].map(|key| (key, section.text(key)));
+        let mut written = sources.into_iter().filter(|(key, _)| section.has(key));
+        let first = written.next();
+        section.needs("", first.is_some(), Rule::NoPolicySource);
+        for (second, _) in written {
+            section.problem(second, Rule::SecondPolicySource);
+        }
+        let source = first.and_then(|(key, text)| section.kept(key, parse_source(key, text?)));
+        section.refuse_rest(None);
+        let place = section.places.at(first?.0)?.clone();
         Some(Self {
-            source: value,
+            source: source?,
             is_of_cdh: false,
             allow_tags,
             refuse,
@@ -91,7 +98,7 @@ impl ImagePolicy {
 
     /// What is wrong with some parts, as problems of the document.
     pub fn problems(&self, faults: impl IntoIterator<Item = (PolicyPart, String)>) -> Problems {
-        let mut findings = Findings::default();
+        let findings = Findings::of(Origin::Measured);
         for (part, words) in faults {
             let place = match part {
                 PolicyPart::Source => Some(&self.places.source),
@@ -101,7 +108,7 @@ impl ImagePolicy {
             let place = place.unwrap_or(&self.places.source);
             findings.problem(place, Rule::ImagePolicy(words));
         }
-        findings.into_problems()
+        findings.into_result().err().unwrap_or_default()
     }
 
     /// The dotted key that says where the policy is.
@@ -110,67 +117,14 @@ impl ImagePolicy {
     }
 }
 
-/// The one source. What is written of it and is not right is reported, and then there is none.
-fn read_source(
-    section: &mut Section<'_, '_>,
-    findings: &mut Findings,
-) -> Option<Field<PolicySource>> {
-    let table = section.place().clone();
-    let mut written = Vec::new();
-    for key in [TEXT, FILE, URI] {
-        if let Some(field) = section.take_string(key, findings) {
-            written.push((key, field));
-        }
-    }
-    match written.len() {
-        0 => findings.problem(&table, Rule::NoPolicySource),
-        1 => {}
-        _ => {
-            for (_, field) in written.drain(1..) {
-                findings.problem(&field.place, Rule::SecondPolicySource);
-            }
-        }
-    }
-    let (key, Field { place, value }) = written.pop()?;
-    match parse_source(key, value?) {
-        Ok(value) => Some(Field { place, value }),
-        Err(rule) => {
-            findings.problem(&place, rule);
-            None
-        }
-    }
-}
-
-fn parse_source(key: &str, mut value: Zeroizing<String>) -> Result<PolicySource, Rule> {
+fn parse_source(key: &str, value: &str) -> Result<PolicySource, Rule> {
     match key {
         TEXT if value.trim().is_empty() => Err(Rule::EmptyPolicy),
-        TEXT => Ok(PolicySource::Text(std::mem::take(&mut *value))),
-        FILE => match initdata::FileName::new(&value) {
+        TEXT => Ok(PolicySource::Text(value.to_owned())),
+        FILE => match initdata::FileName::new(value) {
             Ok(name) => Ok(PolicySource::File(name.as_str().to_owned())),
             Err(fault) => Err(Rule::PolicyFile(fault.to_string())),
         },
-        _ => ResourceUri::parse_from(Origin::Measured, &value).map(PolicySource::Uri),
+        _ => ResourceUri::parse_from(Origin::Measured, value).map(PolicySource::Uri),
     }
-}
-
-/// A list, and the place of each item.
-fn read_list(
-    section: &mut Section<'_, '_>,
-    key: &'static str,
-    findings: &mut Findings,
-) -> (Vec<String>, Vec<Place>) {
-    let Some(Field { place, value }) = section.take_strings(key, None, findings) else {
-        return (Vec::new(), Vec::new());
-    };
-    let (most, rule) = match key {
-        ALLOW_TAGS => (MAX_ALLOW_TAGS, Rule::TooManyAllowTags),
-        _ => (MAX_REFUSED, Rule::TooManyRefused),
-    };
-    if value.len() > most {
-        findings.problem(&place, rule);
-        return (Vec::new(), Vec::new());
-    }
-    let items = value.into_iter();
-    let items = items.map(|mut item| (std::mem::take(&mut *item.value), item.place));
-    items.unzip()
 }

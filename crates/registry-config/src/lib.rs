@@ -28,8 +28,9 @@
 //!
 //! `completion` puts one document of the owner below another one.
 //!
-//! How it gets there: `section` walks the parsed TOML, `entry`, `access`, `credential_keys` and
-//! `mirror_keys` read a registry, `standard_base64` and `der_element` the encodings of its values.
+//! How it gets there: `section` is a table that is asked for its keys, `entry`, `credential_keys`
+//! and `mirror_keys` read a registry, `standard_base64` and `der_element` the encodings of its
+//! values.
 //!
 //! ```
 //! use registry_config::{Document, Match, RegistryHost};
@@ -43,7 +44,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access;
 mod client_identity;
 mod completion;
 mod credential_keys;

@@ -4,12 +4,10 @@ use std::fmt;
 
 use foreign_text::shown;
 use serde::{Serialize, Serializer};
-use zeroize::Zeroizing;
 
 use crate::Rule;
 use crate::limits::MAX_NODE_ERROR_BYTES;
-use crate::problem::Findings;
-use crate::section::{Field, Section};
+use crate::section::Section;
 
 /// The key, alone in its document.
 pub(crate) const KEY: &str = "node-error";
@@ -45,23 +43,17 @@ impl NodeError {
         format!("{KEY} = {}\n", toml::Value::from(self.0.as_str()))
     }
 
-    /// Reads the value and refuses everything beside it.
-    pub(crate) fn read(
-        field: Field<Option<Zeroizing<String>>>,
-        rest: Section<'_, '_>,
-        findings: &mut Findings,
-    ) -> Option<Self> {
-        for (_, other) in rest.into_fields() {
-            findings.problem(&other.place, Rule::BesideNodeError);
+    /// Reads the value that was taken, and refuses everything beside it.
+    pub(crate) fn read(reason: Option<&str>, section: &mut Section<'_, '_>) -> Option<Self> {
+        for other in section.rest() {
+            section.findings.problem(&(&other).into(), Rule::BesideNodeError);
         }
-        let Field { place, value } = field;
-        let rule = match value?.as_str() {
-            "" => Rule::EmptyNodeError,
-            reason if reason.len() > MAX_NODE_ERROR_BYTES => Rule::NodeErrorTooLong,
-            reason => return Some(Self(reason.to_owned())),
+        let reason = match reason? {
+            "" => Err(Rule::EmptyNodeError),
+            reason if reason.len() > MAX_NODE_ERROR_BYTES => Err(Rule::NodeErrorTooLong),
+            reason => Ok(Self(reason.to_owned())),
         };
-        findings.problem(&place, rule);
-        None
+        section.kept(KEY, reason)
     }
 }
 

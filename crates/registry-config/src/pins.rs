@@ -3,12 +3,12 @@
 //! Names of images and digests are not this crate's to read. A pin is kept as it was written, and
 //! `oci_image::pins` gives it its meaning, for the guest and for who checks a document.
 
-use toml::de::DeValue;
+use foreign_text::toml::Field;
 
 use crate::limits::{MAX_PIN_DIGESTS, MAX_PINS};
 use crate::problem::{Findings, Place, Problems};
-use crate::section::{Field, Section, wrong_type};
-use crate::{Effect, Rule};
+use crate::section::Section;
+use crate::{Origin, Rule};
 
 /// The table.
 pub(crate) const KEY: &str = "pins";
@@ -43,20 +43,22 @@ impl Pin {
 }
 
 impl Pins {
-    /// Reads both keys, as far as they can be without the meaning of names.
-    pub(crate) fn read(
-        table: Option<Section<'_, '_>>,
-        only: Option<Field<bool>>,
-        findings: &mut Findings,
-    ) -> Self {
-        let pins = Self {
-            all: table.map_or(Vec::new(), |table| read_all(table, findings)),
-            is_only: only.as_ref().is_some_and(|only| only.value),
-        };
-        if let Some(only) = only.filter(|_| pins.is_only && pins.all.is_empty()) {
-            findings.warning(&only.place, Effect::NothingPinned);
+    /// Reads the table, as far as it can be without the meaning of names.
+    pub(crate) fn read(mut table: Section<'_, '_>) -> Vec<Pin> {
+        if table.len() > MAX_PINS {
+            table.problem("", Rule::TooManyPins);
+            return Vec::new();
         }
-        pins
+        let pins = table.rest().filter_map(|field| {
+            let place = Place::from(&field);
+            let digests = match field.flag() {
+                Ok(_) if field.key == ONLY => Err(Rule::OnlyPinsInside),
+                _ => read_digests(&field),
+            };
+            let digests = table.findings.kept(&place, digests)?;
+            Some(Pin { name: field.key.to_owned(), digests, place })
+        });
+        pins.collect()
     }
 
     /// What is wrong with some of these pins, as problems of the document; none if nothing is. The
@@ -66,7 +68,7 @@ impl Pins {
     ///
     /// The problems, if there is one.
     pub fn refuse<'p>(faults: impl IntoIterator<Item = (&'p Pin, String)>) -> Result<(), Problems> {
-        let mut findings = Findings::default();
+        let findings = Findings::of(Origin::Measured);
         for (pin, words) in faults {
             findings.problem(&pin.place, Rule::Pin(words));
         }
@@ -74,46 +76,14 @@ impl Pins {
     }
 }
 
-fn read_all(table: Section<'_, '_>, findings: &mut Findings) -> Vec<Pin> {
-    if table.len() > MAX_PINS {
-        findings.problem(table.place(), Rule::TooManyPins);
-        return Vec::new();
+/// One digest, or a list of them.
+fn read_digests(field: &Field<'_, '_>) -> Result<Vec<String>, Rule> {
+    if let Ok(digest) = field.text() {
+        return Ok(vec![digest.to_owned()]);
     }
-    let pins = table.into_fields().filter_map(|(name, field)| {
-        let Field { place, value } = field;
-        if name == ONLY && value.as_bool().is_some() {
-            findings.problem(&place, Rule::OnlyPinsInside);
-            return None;
-        }
-        Some(Pin { name: name.to_owned(), digests: read_digests(&place, value, findings)?, place })
-    });
-    pins.collect()
-}
-
-/// One digest, or a list of them; `None` for what is neither, which is reported.
-fn read_digests(
-    place: &Place,
-    value: &DeValue<'_>,
-    findings: &mut Findings,
-) -> Option<Vec<String>> {
-    let items = match value {
-        DeValue::String(digest) => return Some(vec![digest.to_string()]),
-        DeValue::Array(items) => items,
-        other => {
-            findings.problem(place, wrong_type("string or array", other));
-            return None;
-        }
-    };
-    if items.is_empty() || items.len() > MAX_PIN_DIGESTS {
-        findings.problem(place, Rule::PinDigests);
-        return None;
+    let items = field.items().map_err(|_| field.wrong_type("string or array"))?;
+    if !(1..=MAX_PIN_DIGESTS).contains(&items.len()) {
+        return Err(Rule::PinDigests);
     }
-    let digest = |item: &toml::Spanned<DeValue<'_>>| match item.get_ref() {
-        DeValue::String(digest) => Some(digest.to_string()),
-        other => {
-            findings.problem(place, wrong_type("string", other));
-            None
-        }
-    };
-    items.iter().map(digest).collect()
+    items.iter().map(|item| Ok(item.text()?.to_owned())).collect()
 }

@@ -1,7 +1,9 @@
 //! What is wrong with a document, and what is legal in it but probably not meant.
 
+use std::cell::RefCell;
 use std::fmt;
 
+use foreign_text::toml::Field;
 use thiserror::Error;
 
 use crate::limits::MAX_PROBLEMS;
@@ -36,7 +38,7 @@ pub struct Warning {
 
 /// Everything that is wrong with a document, by line. Shown one problem per line; never shows a
 /// value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems {
     problems: Vec<Problem>,
     unlisted: usize,
@@ -95,59 +97,62 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A place in the document that findings can be about.
-#[derive(Clone, Debug)]
+/// A place in the document that findings can be about; the default is the document as a whole.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) line: usize,
     pub(crate) key: String,
 }
 
-impl Place {
-    /// The document as a whole.
-    pub(crate) fn document() -> Self {
-        Self::line(0)
-    }
-
-    /// A line, where no key is known.
-    pub(crate) fn line(line: usize) -> Self {
-        Self { line, key: String::new() }
+impl From<&Field<'_, '_>> for Place {
+    fn from(field: &Field<'_, '_>) -> Self {
+        Self { line: field.line, key: field.path.clone() }
     }
 }
 
 /// Collects the findings about a document.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Findings {
-    problems: Vec<Problem>,
-    unlisted: usize,
-    warnings: Vec<Warning>,
+    /// Whose word the document is.
+    pub(crate) origin: Origin,
+    problems: RefCell<Problems>,
+    warnings: RefCell<Vec<Warning>>,
 }
 
 impl Findings {
-    pub(crate) fn problem(&mut self, at: &Place, rule: impl Into<Rule>) {
-        if self.problems.len() == MAX_PROBLEMS {
-            self.unlisted += 1;
+    pub(crate) fn of(origin: Origin) -> Self {
+        Self { origin, problems: RefCell::default(), warnings: RefCell::default() }
+    }
+
+    pub(crate) fn problem(&self, at: &Place, rule: impl Into<Rule>) {
+        let Problems { problems, unlisted } = &mut *self.problems.borrow_mut();
+        if problems.len() == MAX_PROBLEMS {
+            *unlisted += 1;
             return;
         }
-        self.problems.push(Problem { line: at.line, key: at.key.clone(), rule: rule.into() });
+        problems.push(Problem { line: at.line, key: at.key.clone(), rule: rule.into() });
+    }
+
+    /// What was read at a place; what is wrong with it is reported.
+    pub(crate) fn kept<T>(&self, at: &Place, read: Result<T, impl Into<Rule>>) -> Option<T> {
+        read.map_err(|rule| self.problem(at, rule)).ok()
     }
 
     /// The limits on entries and variables bound the number of warnings.
-    pub(crate) fn warning(&mut self, at: &Place, effect: Effect) {
-        self.warnings.push(Warning { line: at.line, key: at.key.clone(), effect });
+    pub(crate) fn warning(&self, at: &Place, effect: Effect) {
+        let warning = Warning { line: at.line, key: at.key.clone(), effect };
+        self.warnings.borrow_mut().push(warning);
     }
 
-    /// The warnings, if there was no problem.
-    pub(crate) fn into_result(mut self) -> Result<Vec<Warning>, Problems> {
-        if self.problems.is_empty() {
-            self.warnings.sort_by_key(|warning| warning.line);
-            return Ok(self.warnings);
+    /// The warnings, if there was no problem; each by line.
+    pub(crate) fn into_result(self) -> Result<Vec<Warning>, Problems> {
+        let mut problems = self.problems.into_inner();
+        if problems.problems.is_empty() {
+            let mut warnings = self.warnings.into_inner();
+            warnings.sort_by_key(|warning| warning.line);
+            return Ok(warnings);
         }
-        Err(self.into_problems())
-    }
-
-    /// The problems by line.
-    pub(crate) fn into_problems(mut self) -> Problems {
-        self.problems.sort_by_key(|problem| problem.line);
-        Problems { problems: self.problems, unlisted: self.unlisted }
+        problems.problems.sort_by_key(|problem| problem.line);
+        Err(problems)
     }
 }

@@ -38,7 +38,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{decryption_keys, document, entry, extra_env};
+    use crate::section::tests::{of_document, of_entry};
+    use crate::{decryption_keys, extra_env};
 
     /// What a key of the host's document does to the record.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -155,8 +156,8 @@ mod tests {
         let mut variables = extra_env::VARIABLES.concat();
         variables.push("TOKEN");
         for (table, grammar, rows) in [
-            ("", &document::KEYS[..], TOP),
-            ("[registries.r]\n", &entry::KEYS[..], ENTRY),
+            ("", &of_document()[..], TOP),
+            ("[registries.r]\n", &of_entry()[..], ENTRY),
             ("[decryption-keys]\n", &[decryption_keys::KEYS][..], KEYS),
             ("[decryption-keys.\"r/a\"]\n", &[decryption_keys::KEYS][..], KEYS),
             ("[extra-env]\n", &variables[..], ENVIRONMENT),

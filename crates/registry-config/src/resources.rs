@@ -1,12 +1,8 @@
 //! `[resources]` of the measured document: where the guest gets the secrets that documents and
 //! images refer to.
 
-use crate::problem::Findings;
-use crate::section::{Field, Section};
+use crate::section::Section;
 use crate::{ResourceSource, Rule};
-
-/// The keys of the table, for suggestions.
-const KEYS: [&str; 2] = ["source", "unwrap"];
 
 /// Where the guest asks for resources. The default is the CDH that the service knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,19 +15,12 @@ pub struct Resources {
 
 impl Resources {
     /// Reads the table to its end; what is broken is reported and left at its default.
-    pub(crate) fn read(mut section: Section<'_, '_>, findings: &mut Findings) -> Self {
-        let source = section.take_string("source", findings);
-        let source = source.and_then(|Field { place, value }| {
-            let source = ResourceSource::parse(&value?);
-            source.map_err(|rule| findings.problem(&place, rule)).ok()
-        });
-        let unwrap = section.take_bool("unwrap", findings);
-        if let (Some(Field { place, value: true }), Some(ResourceSource::Files(_))) =
-            (&unwrap, &source)
-        {
-            findings.problem(place, Rule::UnwrapByFile);
-        }
-        section.refuse_rest(&KEYS, &Rule::UnknownKey { suggestion: None }, findings);
-        Self { source, unwrap: unwrap.is_some_and(|field| field.value) }
+    pub(crate) fn read(mut section: Section<'_, '_>) -> Self {
+        let source = section.read("source", |field| Ok(ResourceSource::parse(field.text()?)?));
+        let unwrap = section.flag("unwrap");
+        let is_file = unwrap && matches!(source, Some(ResourceSource::Files(_)));
+        section.needs("unwrap", !is_file, Rule::UnwrapByFile);
+        section.refuse_rest(None);
+        Self { source, unwrap }
     }
 }

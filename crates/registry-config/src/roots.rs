@@ -6,8 +6,7 @@ use rustls_pki_types::pem::PemObject;
 use crate::Rule;
 use crate::der_element::{BIT_STRING, SEQUENCE, element};
 use crate::limits::MAX_CERTIFICATES;
-use crate::problem::Findings;
-use crate::section::{Field, Section};
+use crate::section::Section;
 
 /// The roots that replace the web's for a pull, or stand beside them. None at all means that nobody
 /// is trusted, which forbids the registry.
@@ -37,26 +36,17 @@ impl Roots {
 
     /// Takes a key that holds them; what is broken is reported, and so is the path of a file, which
     /// was never meant to trust nobody.
-    pub(crate) fn take(
-        key: &str,
-        section: &mut Section<'_, '_>,
-        findings: &mut Findings,
-    ) -> Option<Field<Option<Self>>> {
-        let Field { place, value } = section.take_string(key, findings)?;
-        let value = value.and_then(|text| match Self::parse(&text) {
-            Ok(roots) if roots.trusts_nobody() && is_path(&text) => {
-                findings.problem(&place, Rule::RootsByPath);
-                None
-            }
-            Ok(roots) => Some(roots),
-            Err(rules) => {
-                for rule in rules {
-                    findings.problem(&place, rule);
-                }
-                None
-            }
-        });
-        Some(Field { place, value })
+    pub(crate) fn read(key: &'static str, section: &mut Section<'_, '_>) -> Option<Self> {
+        let text = section.text(key)?;
+        let rules = match Self::parse(text) {
+            Ok(roots) if roots.trusts_nobody() && is_path(text) => vec![Rule::RootsByPath],
+            Ok(roots) => return Some(roots),
+            Err(rules) => rules,
+        };
+        for rule in rules {
+            section.problem(key, rule);
+        }
+        None
     }
 
     /// Reads the PEM blocks of a text (RFC 7468); what is outside of them is commentary.

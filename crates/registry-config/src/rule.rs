@@ -1,5 +1,6 @@
 //! The rules of the document in the words in which their breach is reported.
 
+use foreign_text::toml::WrongType;
 use thiserror::Error;
 
 use crate::limits::{
@@ -47,13 +48,8 @@ pub enum Rule {
     )]
     KeyOfHost,
     /// A value of another type.
-    #[error("expected {expected}, found {found}")]
-    WrongType {
-        /// The type that the key has.
-        expected: &'static str,
-        /// The type that was found.
-        found: &'static str,
-    },
+    #[error(transparent)]
+    WrongType(#[from] WrongType),
     /// More variables than [`MAX_VARIABLES`].
     #[error("\"extra-env\" has at most {MAX_VARIABLES} variables")]
     TooManyVariables,
