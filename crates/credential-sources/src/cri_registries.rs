@@ -13,9 +13,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use foreign_text::toml::join;
-use registry_config::{MAX_REWRITES, RegistryHost, Rewrite, Secret};
+use registry_config::{Credentials, MAX_REWRITES, RegistryHost, Rewrite, Secret};
 
-use crate::Offered;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
 use crate::registry_file::shown_address;
@@ -218,18 +217,19 @@ fn credentials(
     auth: Auth,
     key: &str,
     reader: &mut Reader<'_, '_>,
-) -> Option<Offered> {
+) -> Option<Credentials> {
     let mut found = Vec::new();
     if !auth.username.is_empty() {
         let username = auth.username.to_string();
         let password = Secret::from(auth.password);
-        found.push(("username", Offered::Password { username, password }));
+        found.push(("username", Credentials::Basic { username, password }));
     } else if !auth.password.is_empty() {
         reader.lost(key, "password is left out: there is no username");
     }
     if !auth.identity_token.is_empty() {
         let token = Secret::from(auth.identity_token);
-        found.push((engine.identity_token, Offered::IdentityToken(token)));
+        let offered = Credentials::IdentityToken { username: None, token };
+        found.push((engine.identity_token, offered));
     }
     if !auth.auth.is_empty() {
         match decode_auth(&auth.auth) {

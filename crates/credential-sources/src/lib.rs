@@ -10,9 +10,8 @@
 //!
 //! - [`docker_config`]: docker's files. [`secret_manifest`]: the secrets that carry them.
 //!   [`secretgen`]: in which order several count.
-//! - [`offer`]: what a source says about one registry; `entry_keys`: as keys of an entry.
-//!   [`client_identity`]: whether a client certificate can be used. [`finding`]: what a source said
-//!   that has no place in the document.
+//! - [`offer`]: what a source says about one registry. [`client_identity`]: whether a client
+//!   certificate can be used. [`finding`]: what a source said that has no place in the document.
 //! - [`decryption_secret`]: keys of encrypted images, as secrets hold them.
 //! - [`kubelet`]: credential-provider plugins of a node.
 //! - [`certs_d`], [`containerd_config`], [`registries_yaml`], [`registries_conf`]: the registry
@@ -31,7 +30,6 @@ mod cri_registries;
 pub mod crio_config;
 pub mod decryption_secret;
 pub mod docker_config;
-mod entry_keys;
 pub mod finding;
 mod glob;
 pub mod kubelet;
@@ -50,7 +48,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
-pub use offer::{Offer, Offered};
+pub use offer::Offer;
 
 /// Reads a value that may be null, as in a file whose author has not filled it in yet.
 fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(

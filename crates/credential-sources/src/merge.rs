@@ -199,9 +199,9 @@ fn add(addition: &Addition, room: usize, registries: &mut Registries) -> (usize,
     for account in &addition.accounts {
         let mut more = entry.clone();
         if more.credentials.is_anonymous() {
-            more.credentials = Credentials::from(&**account);
+            more.credentials = Credentials::clone(account);
         } else {
-            more.also.push(Credentials::from(&**account));
+            more.also.push(Credentials::clone(account));
         }
         let more_bytes = bytes_of(&more) - before;
         if more_bytes > room {

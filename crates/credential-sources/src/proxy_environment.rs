@@ -4,10 +4,8 @@
 //! both are there and it is not empty (`golang.org/x/net/http/httpproxy`). Nothing of a proxy is
 //! ever shown: its address may hold a password.
 
-use registry_config::{Document, RegistryHost, Secret};
-use zeroize::Zeroizing;
+use registry_config::{Document, ExtraEnv, RegistryHost};
 
-use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key};
 use crate::registry_file::{Report, Written};
 use crate::systemd_unit::{UnitName, Variables};
 
@@ -89,10 +87,7 @@ pub fn document(
     mut report: Report,
 ) -> Written {
     let variables = program.engines(variables);
-    let length: usize = variables.values().map(|value| value.len()).sum();
-    // Large enough from the start: a string that grows leaves copies of its secrets behind.
-    let capacity = HEADER.len() + length * MAX_ESCAPE_BYTES + 128;
-    let mut text = Zeroizing::new(String::with_capacity(capacity));
+    let mut config = Document::default();
     for names in VARIABLES {
         let values = names.map(|name| variables.get(name).filter(|value| !value.is_empty()));
         let ([Some(value), other] | [None, other @ Some(value)]) = values else {
@@ -102,14 +97,10 @@ pub fn document(
             let text = format!("has no effect beside {}", names[0]);
             report.note(source, names[1], text);
         }
-        if let Some(why) = refused(names[0], value) {
-            report.lost(source, names[0], format!("left out: {why}"));
-            continue;
+        match with(&config.extra_env, names[0], value) {
+            Ok(extra_env) => (config.extra_env, config.has_extra_env) = (extra_env, true),
+            Err(why) => report.lost(source, names[0], format!("left out: {why}")),
         }
-        if text.is_empty() {
-            text.push_str(HEADER);
-        }
-        push_key(names[0], value, &mut text);
     }
     for name in ALL {
         if variables.get(name).is_some_and(|value| !value.is_empty()) {
@@ -120,32 +111,23 @@ pub fn document(
     if report.faults.is_empty() && !VARIABLES.iter().flatten().any(is_there) {
         report.note(source, "", program.none());
     }
-    let is_usable = report.faults.is_empty();
-    Written { document: is_usable.then(|| Secret::from(text)), report }
+    Written::of(&config, report)
 }
 
-const HEADER: &str = "[extra-env]\n";
-
-/// Why a document cannot have a variable, without its value.
-fn refused(name: &str, value: &str) -> Option<String> {
-    let capacity = HEADER.len() + value.len() * MAX_ESCAPE_BYTES + 64;
-    let mut text = Zeroizing::new(String::with_capacity(capacity));
-    text.push_str(HEADER);
-    push_key(name, value, &mut text);
-    let checked = match Document::parse(text.as_bytes()) {
-        Ok(checked) => checked,
-        Err(problems) => {
-            return problems.iter().next().map(|problem| problem.rule.to_string());
-        }
-    };
-    let extra_env = &checked.document.extra_env;
-    let proxies = [&extra_env.http_proxy, &extra_env.https_proxy];
-    let mut hosts = proxies.into_iter().flatten().map(|proxy| proxy.host());
-    hosts.any(is_loopback).then(|| {
-        "the proxy listens on the node's loopback, where guests do not reach it; name an address \
-        of the node"
-            .to_owned()
-    })
+/// The variables with one more.
+///
+/// # Errors
+///
+/// Why a document cannot have it, without its value.
+fn with(extra_env: &ExtraEnv, name: &str, value: &str) -> Result<ExtraEnv, String> {
+    let mut extra_env = extra_env.clone();
+    let proxy = extra_env.set(name, value).map_err(|rule| rule.to_string())?;
+    if proxy.is_some_and(|proxy| is_loopback(proxy.host())) {
+        let why = "the proxy listens on the node's loopback, where guests do not reach it; name \
+            an address of the node";
+        return Err(why.to_owned());
+    }
+    Ok(extra_env)
 }
 
 /// Whether a host is the machine itself.

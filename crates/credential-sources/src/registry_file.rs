@@ -35,10 +35,8 @@ mod report;
 use std::path::Path;
 use std::sync::Arc;
 
-use registry_config::{Rewrite, Secret, decode_base64};
+use registry_config::{Credentials, Rewrite, Secret, decode_base64};
 use zeroize::Zeroizing;
-
-use crate::Offered;
 
 pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
 pub use client::Client;
@@ -86,7 +84,7 @@ pub struct MirrorAddress {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Who the puller is to it.
-    pub credentials: Option<Arc<Offered>>,
+    pub credentials: Option<Arc<Credentials>>,
     /// Whom the puller trusts there; `None` means the web's roots.
     pub roots: Option<Roots>,
     /// The certificate that is shown to it.
@@ -117,11 +115,11 @@ pub struct Import {
 
 /// Reads `auth`: base64, padded or not, of `user:password`. Zero bytes at the end are no part of a
 /// password: Docker once padded with them.
-pub(crate) fn decode_auth(auth: &str) -> Option<Offered> {
+pub(crate) fn decode_auth(auth: &str) -> Option<Credentials> {
     let bytes = decode_base64(auth)?;
     let text = std::str::from_utf8(&bytes).ok()?;
     let (username, password) = text.trim_end_matches('\0').split_once(':')?;
-    (!username.is_empty() || !password.is_empty()).then(|| Offered::Password {
+    (!username.is_empty() || !password.is_empty()).then(|| Credentials::Basic {
         username: username.to_owned(),
         password: Secret::from(password.to_owned()),
     })

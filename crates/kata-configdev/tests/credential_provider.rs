@@ -10,12 +10,11 @@ use crate::command::Folder;
 /// Our own runner, with the kubelet's rules, in front of our own plugin.
 #[test]
 fn the_projects_two_halves_understand_each_other() {
-    use credential_sources::Offered;
     use credential_sources::kubelet::answer::offers;
     use credential_sources::kubelet::config::Providers;
     use credential_sources::kubelet::probe;
     use credential_sources::kubelet::run::{Question, ask};
-    use registry_config::RegistryHost;
+    use registry_config::{Credentials, RegistryHost};
 
     let folder = Folder::new();
     let document =
@@ -42,7 +41,7 @@ fn the_projects_two_halves_understand_each_other() {
             let answer = answer.as_ref().unwrap();
             let (offers, findings) = offers(host, &[("kata-configdev", &answer.response)]);
             assert!(findings.is_empty());
-            let Offered::Password { username, password } = &offers[0].offered else {
+            let Credentials::Basic { username, password } = &offers[0].offered else {
                 panic!("{offers:?}")
             };
             assert_eq!((username.as_str(), password.expose()), (user, "hunter2-document"));

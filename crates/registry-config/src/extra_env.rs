@@ -33,25 +33,42 @@ impl ExtraEnv {
             section.problem("", Rule::TooManyVariables);
             return Self::default();
         }
-        let [http, https, no_proxy] = VARIABLES.map(|names| variable(names, &mut section));
+        let mut read = Self::default();
+        for names in VARIABLES {
+            if let Some((key, text)) = variable(names, &mut section)
+                && let Some(Some(proxy)) = section.kept(key, read.set(names[0], text))
+                && proxy.has_no_port()
+            {
+                section.warn(key, Effect::ProxyWithoutPort);
+            }
+        }
         for field in section.rest() {
             let place = (&field).into();
             if section.findings.kept(&place, field.text()).is_some() {
                 section.findings.warning(&place, Effect::UnknownVariable);
             }
         }
-        let proxy = |(key, text): (&str, &str)| {
-            let proxy = section.kept(key, ProxyUrl::parse(text))?;
-            if proxy.has_no_port() {
-                section.warn(key, Effect::ProxyWithoutPort);
+        read
+    }
+
+    /// Sets a variable, named in upper case. Returns the proxy that it is, if it is one.
+    ///
+    /// # Errors
+    ///
+    /// The rule that the value breaks.
+    pub fn set(&mut self, variable: &str, value: &str) -> Result<Option<&ProxyUrl>, Rule> {
+        let proxy = match variable {
+            "HTTP_PROXY" => &mut self.http_proxy,
+            "HTTPS_PROXY" => &mut self.https_proxy,
+            _ if value.len() > MAX_NO_PROXY_BYTES => return Err(Rule::NoProxyTooLong),
+            _ if value.chars().any(char::is_control) => return Err(Rule::ControlCharacter),
+            _ => {
+                self.no_proxy = Some(value.to_owned());
+                return Ok(None);
             }
-            Some(proxy)
         };
-        Self {
-            http_proxy: http.and_then(proxy),
-            https_proxy: https.and_then(proxy),
-            no_proxy: no_proxy.and_then(|(key, text)| section.kept(key, exceptions(text))),
-        }
+        *proxy = Some(ProxyUrl::parse(value)?);
+        Ok(proxy.as_ref())
     }
 }
 
@@ -65,14 +82,4 @@ fn variable<'t>(
         section.needs(key, first == second, Rule::VariablesDisagree { other });
     }
     first.or(second).filter(|(_, text)| !text.is_empty())
-}
-
-fn exceptions(text: &str) -> Result<String, Rule> {
-    if text.len() > MAX_NO_PROXY_BYTES {
-        return Err(Rule::NoProxyTooLong);
-    }
-    match text.contains(char::is_control) {
-        true => Err(Rule::ControlCharacter),
-        false => Ok(text.to_owned()),
-    }
 }

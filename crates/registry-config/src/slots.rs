@@ -9,7 +9,6 @@ use rustls_pki_types::CertificateDer;
 use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use crate::credential_rule::looks_sealed;
 use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
@@ -265,23 +264,16 @@ fn put_credentials<'a>(credentials: &'a Credentials, purpose: Purpose, table: &m
     let username = match purpose {
         Purpose::Show => credentials.shown_username(),
         Purpose::Record => None,
-        Purpose::Write => match credentials {
-            // Under keys of their own an empty half is refused, and so is this beginning.
-            Credentials::Basic { username, password }
-                if username.is_empty()
-                    || password.expose().is_empty()
-                    || looks_sealed(password.expose()) =>
-            {
-                let password = password.expose();
-                let length = username.len() + 1 + password.len();
-                let mut pair = Zeroizing::new(String::with_capacity(length));
-                pair.extend([username, ":", password]);
-                return table.put("auth", Value::Encoded(encoded(pair.as_bytes())));
+        Purpose::Write => {
+            if let Some(auth) = credentials.auth() {
+                return table.put("auth", Value::Encoded(auth));
             }
-            Credentials::Basic { username, .. } => Some(username.as_str()),
-            Credentials::IdentityToken { username, .. } => username.as_deref(),
-            _ => None,
-        },
+            match credentials {
+                Credentials::Basic { username, .. } => Some(username.as_str()),
+                Credentials::IdentityToken { username, .. } => username.as_deref(),
+                Credentials::Anonymous | Credentials::RegistryToken(_) => None,
+            }
+        }
     };
     table.put("username", username.map(text));
     let (key, secret) = match credentials {

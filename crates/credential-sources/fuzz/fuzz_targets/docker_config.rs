@@ -4,24 +4,24 @@
 
 use std::collections::BTreeSet;
 
+use credential_sources::Offer;
 use credential_sources::docker_config::Widening;
 use credential_sources::merge::merge;
 use credential_sources::secretgen::{SourceFile, import};
-use credential_sources::{Offer, Offered};
 use registry_config::credential_rule::looks_sealed;
-use registry_config::{MAX_ALSO, MAX_CREDENTIAL_BYTES};
+use registry_config::{Credentials, MAX_ALSO, MAX_CREDENTIAL_BYTES};
 
 /// Whether a document has a way of writing an offer: not a token that looks like a sealed secret,
 /// nor a pair whose base64 is longer than a credential may be.
 fn is_writable(offer: &Offer) -> bool {
     match &offer.offered {
-        Offered::IdentityToken(token) | Offered::RegistryToken(token) => {
+        Credentials::IdentityToken { token, .. } | Credentials::RegistryToken(token) => {
             !looks_sealed(token.expose())
         }
-        Offered::Password { username, password } => {
+        Credentials::Basic { username, password } => {
             username.len() + password.expose().len() < MAX_CREDENTIAL_BYTES / 4 * 3
         }
-        _ => false,
+        Credentials::Anonymous => false,
     }
 }
 
@@ -51,7 +51,7 @@ fuzzing::target!(|bytes: &[u8]| {
     let wide = offers(Widening::Allowed);
     // What names a registry itself is never displaced by what is widened to it.
     for offer in &narrow {
-        let of_name = |offers: &[Offer]| -> Vec<Offered> {
+        let of_name = |offers: &[Offer]| -> Vec<Credentials> {
             let same = offers.iter().filter(|other| other.name == offer.name);
             same.map(|other| other.offered.clone()).collect()
         };

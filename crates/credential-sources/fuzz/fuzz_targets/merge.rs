@@ -4,8 +4,8 @@
 //! The first line of the input holds the names that are offered for, the rest is the document.
 #![cfg_attr(fuzzing, no_main)]
 
+use credential_sources::Offer;
 use credential_sources::merge::{Winner, merge};
-use credential_sources::{Offer, Offered};
 use registry_config::{
     Credentials, Document, MAX_DOCUMENT_BYTES, Match, Registries, Registry, RegistryHost,
     RegistryName, Secret,
@@ -28,7 +28,7 @@ fuzzing::target!(|bytes: &[u8]| {
         .zip(0..)
         .map(|(name, number)| Offer {
             name: name.to_owned(),
-            offered: Offered::Password {
+            offered: Credentials::Basic {
                 username: "offered".to_owned(),
                 password: Secret::from(format!("secret {}", number / 2)),
             },

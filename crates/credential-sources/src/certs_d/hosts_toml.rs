@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table};
-use registry_config::{MAX_REWRITES, Rewrite, Secret};
+use registry_config::{Credentials, MAX_REWRITES, Rewrite, Secret};
 
 use super::{Directory, joined, roots};
-use crate::Offered;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Target};
 use crate::registry_file::shown_address;
@@ -192,7 +191,7 @@ fn rewrites(table: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Vec<Rew
 }
 
 /// The credentials in a host's headers. A header's value is never shown.
-fn credentials(header: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Offered> {
+fn credentials(header: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Credentials> {
     let mut credentials = None;
     for field in header.rest() {
         if !field.key.eq_ignore_ascii_case("authorization") {
@@ -219,12 +218,12 @@ fn value<'t>(field: &Field<'t, '_>) -> Option<&'t str> {
 }
 
 /// The credentials in an `Authorization` header.
-fn authorization(value: &str) -> Option<Offered> {
+fn authorization(value: &str) -> Option<Credentials> {
     let (scheme, rest) = value.trim().split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("basic") {
         return decode_auth(rest);
     }
     let is_bearer = scheme.eq_ignore_ascii_case("bearer") && !rest.is_empty();
-    is_bearer.then(|| Offered::RegistryToken(Secret::from(rest.to_owned())))
+    is_bearer.then(|| Credentials::RegistryToken(Secret::from(rest.to_owned())))
 }

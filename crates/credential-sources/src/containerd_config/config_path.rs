@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use registry_config::RegistryHost;
+use registry_config::{Credentials, RegistryHost};
 
 use super::{CONTAINERD, Registry, configs};
-use crate::Offered;
 use crate::certs_d::{self, DEFAULT, Directory, shown_path};
 use crate::cri_registries::{Host, Hosts};
 use crate::registry_file::plan::{Link, Plan, Target};
@@ -115,7 +114,7 @@ fn give_credentials(plan: &mut Plan, hosts: &Hosts, reader: &mut Reader<'_, '_>)
             Target::Registry if !plan.name.starts_with('.') => plan.name.as_str(),
             Target::Registry | Target::Inexpressible => continue,
         };
-        let found: Option<Arc<Offered>> = hosts.settings_of(name).credentials;
+        let found: Option<Arc<Credentials>> = hosts.settings_of(name).credentials;
         match (&link.settings.credentials, found) {
             (_, None) => {}
             (None, found) => link.settings.credentials = found,

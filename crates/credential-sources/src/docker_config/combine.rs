@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use registry_config::RegistryName;
+use registry_config::{Credentials, RegistryName};
 
 use super::key::{self, Meaning};
 use super::{DockerConfig, Entry};
 use crate::merge::with_https_port;
-use crate::{Finding, Loss, Offer, Offered, printable};
+use crate::{Finding, Loss, Offer, printable};
 
 /// A configuration and where it comes from.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Candidate<'i> {
     source: &'i str,
     key: &'i str,
     name: RegistryName,
-    offered: Offered,
+    offered: Credentials,
     /// Greater is better: not widened, later input, spelled as the bare host, smaller key.
     rank: (bool, usize, bool, std::cmp::Reverse<&'i str>),
 }
@@ -115,7 +115,7 @@ fn behind(candidate: &Candidate<'_>, first: &Candidate<'_>, is_known: bool) -> F
 }
 
 /// The credentials of an entry, if it has some that a document can have.
-fn usable(entry: &Entry, report: &mut impl FnMut(Loss, String)) -> Option<Offered> {
+fn usable(entry: &Entry, report: &mut impl FnMut(Loss, String)) -> Option<Credentials> {
     let meaning = match entry.meaning() {
         Ok(meaning) => meaning,
         Err(reason) => {
@@ -123,15 +123,21 @@ fn usable(entry: &Entry, report: &mut impl FnMut(Loss, String)) -> Option<Offere
             return None;
         }
     };
-    let offered = Offered::of(meaning.credentials);
-    if offered.is_none() {
-        report(Loss::Note, "it has no credentials".to_owned());
-        return None;
-    }
+    let offered = match meaning.credentials {
+        Credentials::Anonymous => {
+            report(Loss::Note, "it has no credentials".to_owned());
+            return None;
+        }
+        // The name of a token's account is not offered with it.
+        Credentials::IdentityToken { token, .. } => {
+            Credentials::IdentityToken { username: None, token }
+        }
+        other => other,
+    };
     for note in meaning.notes {
         report(Loss::Note, note.to_owned());
     }
-    offered
+    Some(offered)
 }
 
 /// The registry that a key stands for, and whether it does so exactly.

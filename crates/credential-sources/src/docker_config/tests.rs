@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::key::Meaning;
 use super::*;
-use crate::{Offer, Offered};
+use registry_config::Credentials;
+
+use crate::Offer;
 
 fn input(source: &str, json: &str) -> Input {
     Input {
@@ -17,11 +19,14 @@ fn input(source: &str, json: &str) -> Input {
 /// `name=user:password` for each offer; tokens stand alone.
 fn shown(offers: &[Offer]) -> Vec<String> {
     let show = |offer: &Offer| match &offer.offered {
-        Offered::Password { username, password } => {
+        Credentials::Basic { username, password } => {
             format!("{}={username}:{}", offer.name, password.expose())
         }
-        Offered::IdentityToken(token) => format!("{}=identity {}", offer.name, token.expose()),
-        Offered::RegistryToken(token) => format!("{}=registry {}", offer.name, token.expose()),
+        Credentials::IdentityToken { token, .. } => {
+            format!("{}=identity {}", offer.name, token.expose())
+        }
+        Credentials::RegistryToken(token) => format!("{}=registry {}", offer.name, token.expose()),
+        Credentials::Anonymous => format!("{}=anonymous", offer.name),
     };
     offers.iter().map(show).collect()
 }

@@ -16,11 +16,11 @@ mod tests;
 use std::cmp::Reverse;
 
 use ::docker_config::without_line_end;
-use registry_config::{RegistryHost, RegistryName, Secret, is_below};
+use registry_config::{Credentials, RegistryHost, RegistryName, Secret, is_below};
 
 use super::matching::Pattern;
 use super::protocol::{Pair, Response};
-use crate::{Finding, Loss, Offer, Offered};
+use crate::{Finding, Loss, Offer};
 
 /// The key under which the kubelet finds Docker Hub's pair where no key matches its image.
 const DOCKER_HUB_KEY: &str = "index.docker.io";
@@ -50,7 +50,7 @@ impl PluginPair<'_> {
     fn offer(&self) -> Offer {
         Offer {
             name: self.name.clone(),
-            offered: Offered::Password {
+            offered: Credentials::Basic {
                 username: self.pair.username.to_string(),
                 password: Secret::from(self.password().to_owned()),
             },

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use registry_config::{MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
+use registry_config::{Credentials, MAX_ALSO, MAX_REGISTRIES, Registries, RegistryName, is_below};
 
 use super::holder::{Holder, entry_name, with_https_port};
 use super::{Decision, Further, Loser, NO_ROOM, Winner, no_entries};
-use crate::entry_keys;
-use crate::{Offer, Offered, printable};
+use crate::{Offer, printable};
 
 /// Keys that will be added. No `Debug`, since they hold secrets.
 pub(super) struct Addition {
@@ -18,7 +17,7 @@ pub(super) struct Addition {
     /// settings a new one takes over.
     pub(super) base: Option<RegistryName>,
     /// The accounts that are added, at least one and at most an entry's, the first one tried first.
-    pub(super) accounts: Vec<Rc<Offered>>,
+    pub(super) accounts: Vec<Rc<Credentials>>,
     /// The number of the decision that is about it.
     pub(super) decision: usize,
 }
@@ -123,12 +122,11 @@ impl<'d> Plan<'d> {
             let lost = matches!(decision.winner, Winner::Nobody);
             return decision.lose(offer, &why, lost);
         }
-        let keys = offer.offered.keys();
-        if keys.is_empty() {
+        if offer.offered.is_anonymous() {
             return decision.lose(offer, "it is empty", false);
         }
-        if let Err(reason) = entry_keys::check(&keys) {
-            return decision.lose(offer, &reason, true);
+        if let Err(rule) = offer.offered.check() {
+            return decision.lose(offer, &rule.to_string(), true);
         }
         let account = Rc::new(offer.offered.clone());
         let mut additions = self.additions.iter_mut();
@@ -168,7 +166,7 @@ struct NotTaken {
 
 impl Addition {
     /// Takes a further account, which was offered for `name`.
-    fn take(&mut self, account: Rc<Offered>, name: &RegistryName) -> Result<(), NotTaken> {
+    fn take(&mut self, account: Rc<Credentials>, name: &RegistryName) -> Result<(), NotTaken> {
         let refuse = |why: String, lost| Err(NotTaken { why, lost });
         if *name != self.name {
             let why = format!("an offer for \"{}\" comes first, for other ports", self.name);

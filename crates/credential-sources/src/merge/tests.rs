@@ -5,12 +5,11 @@ mod accounts;
 use registry_config::{Credentials, MAX_CREDENTIAL_BYTES, Match, RegistryHost, Secret};
 
 use super::*;
-use crate::Offered;
 
 fn offer(name: &str, user: &str, source: &str) -> Offer {
     Offer {
         name: name.to_owned(),
-        offered: Offered::Password {
+        offered: Credentials::Basic {
             username: user.to_owned(),
             password: Secret::from(format!("hunter2\"{user}\\")),
         },
@@ -86,13 +85,7 @@ fn an_offer_gets_into_every_shape_of_document() {
 fn nothing_offered_changes_nothing() {
     let document = "registries.\"reg.corp\" . plain-http=true#x\r\n";
     assert_eq!(text(&merged(document, &[])), document);
-    let empty = Offer {
-        offered: Offered::Password {
-            username: String::new(),
-            password: Secret::from(String::new()),
-        },
-        ..offer("ghcr.io", "", "A")
-    };
+    let empty = Offer { offered: Credentials::Anonymous, ..offer("ghcr.io", "", "A") };
     let merged = merged(document, &[empty]);
     assert_eq!(text(&merged), document);
     assert_eq!(merged.decisions[0].winner, Winner::Nobody);

@@ -1,11 +1,12 @@
 //! Entries written as a document.
 
-use registry_config::{Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Rewrite, Secret};
+use registry_config::{
+    Credentials, Document, MAX_CERTIFICATES, MAX_DOCUMENT_BYTES, Registry, RegistryName, Rewrite,
+    Secret,
+};
 use zeroize::Zeroizing;
 
 use super::{Certificates, Client, Entry, Import, MirrorAddress, Report, Roots};
-use crate::Offered;
-use crate::entry_keys::{MAX_ESCAPE_BYTES, push_key, push_literal};
 
 /// The document that entries make, and everything there is to say about it.
 #[derive(Clone, Debug)]
@@ -14,6 +15,15 @@ pub struct Written {
     pub document: Option<Secret>,
     /// What there is to say about the files and about the document.
     pub report: Report,
+}
+
+impl Written {
+    /// The text of a document, unless there are faults.
+    pub(crate) fn of(config: &Document, mut report: Report) -> Self {
+        let text = config.to_toml().map_err(|rule| report.fault(DOCUMENT, "", rule.to_string()));
+        let document = text.ok().filter(|_| report.faults.is_empty()).map(Secret::from);
+        Self { document, report }
+    }
 }
 
 /// The source of findings about the result itself.
@@ -56,6 +66,43 @@ impl Import {
         let document = document.filter(|_| report.faults.is_empty());
         Written { document: document.map(Secret::from), report }
     }
+}
+
+/// The most bytes that a character of a string becomes: `\u0000`.
+const MAX_ESCAPE_BYTES: usize = 6;
+
+/// Writes a TOML basic string.
+fn push_literal(text: &str, out: &mut String) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => out.extend(['\\', character]),
+            control if control.is_control() => {
+                out.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+}
+
+/// Writes a line with a key and a string.
+pub(super) fn push_key(key: &str, value: &str, out: &mut String) {
+    out.push_str(key);
+    out.push_str(" = ");
+    push_literal(value, out);
+    out.push('\n');
+}
+
+/// Writes the keys as a document of this entry alone has them.
+fn push_credentials(credentials: &Credentials, out: &mut String) {
+    let mut alone = Document::default();
+    let entry = Registry { credentials: credentials.clone(), ..Registry::default() };
+    if let Ok(name) = RegistryName::parse("probe") {
+        alone.registries.set(name, entry);
+    }
+    let text = alone.to_toml().unwrap_or_default();
+    out.push_str(text.split_once('\n').map_or("", |(_, keys)| keys));
 }
 
 /// Says of every entry with certificates that they are the only ones now.
@@ -132,11 +179,13 @@ fn text(entries: &[Entry], system_roots: Option<&Certificates>) -> Zeroizing<Str
 /// The length of what an entry has of unbounded length, certificates aside.
 fn secret_length(entry: &Entry) -> usize {
     let credentials = match entry.settings.credentials.as_deref() {
-        Some(Offered::Password { username, password }) => {
+        Some(Credentials::Basic { username, password }) => {
             username.len() + password.expose().len() * 2
         }
-        Some(Offered::IdentityToken(token) | Offered::RegistryToken(token)) => token.expose().len(),
-        None => 0,
+        Some(Credentials::IdentityToken { token, .. } | Credentials::RegistryToken(token)) => {
+            token.expose().len()
+        }
+        Some(Credentials::Anonymous) | None => 0,
     };
     let mirrors = entry.mirrors.iter().map(|mirror| {
         let rules = mirror.rewrites.iter();
@@ -155,8 +204,8 @@ fn push_entry(entry: &Entry, system_roots: Option<&Certificates>, out: &mut Stri
     push_literal(&entry.name, out);
     out.push_str("]\n");
     let settings = &entry.settings;
-    for (key, value) in settings.credentials.iter().flat_map(|offered| offered.keys()) {
-        push_key(key, &value, out);
+    if let Some(credentials) = settings.credentials.as_deref() {
+        push_credentials(credentials, out);
     }
     match &settings.roots {
         Some(Roots::Nobody(reason)) => push_key("ca-certs", reason, out),
@@ -247,7 +296,7 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use registry_config::{Credentials, Match, RegistryHost};
+    use registry_config::{Match, RegistryHost};
 
     use super::*;
     use crate::registry_file::Settings;
@@ -257,7 +306,7 @@ mod tests {
         import.write(None)
     }
 
-    fn entry(name: &str, credentials: Offered) -> Entry {
+    fn entry(name: &str, credentials: Credentials) -> Entry {
         Entry {
             name: name.into(),
             source: "file".into(),
@@ -272,7 +321,7 @@ mod tests {
         #[test]
         fn any_legal_password_survives(username in "[^:\\p{C}]{0,20}", password in "\\P{C}{1,40}") {
             let secret = Secret::from(password.clone());
-            let offered = Offered::Password { username: username.clone(), password: secret };
+            let offered = Credentials::Basic { username: username.clone(), password: secret };
             let written = written(vec![entry("reg.corp", offered)]);
             let text = written.document.unwrap();
             let document = Document::parse(text.expose().as_bytes()).unwrap().document;
@@ -285,7 +334,7 @@ mod tests {
 
         #[test]
         fn no_value_breaks_out(token in "(?s).{1,60}", mirror in "(?s).{0,60}") {
-            let mut entry = entry("reg.corp", Offered::RegistryToken(Secret::from(token)));
+            let mut entry = entry("reg.corp", Credentials::RegistryToken(Secret::from(token)));
             let rewrites = vec![Rewrite::parse("^", "a/").unwrap()];
             entry.mirrors = vec![
                 MirrorAddress { url: mirror.clone(), rewrites: Vec::new(), prefix: None },
@@ -302,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_breaks_the_documents_rules_is_a_fault_without_its_value() {
-        let offered = Offered::RegistryToken(Secret::from("hunter2 \n".to_owned()));
+        let offered = Credentials::RegistryToken(Secret::from("hunter2 \n".to_owned()));
         let written = written(vec![entry("reg.corp", offered)]);
         assert!(written.document.is_none());
         assert_eq!(written.report.faults[0].key, "registries.\"reg.corp\".registrytoken");

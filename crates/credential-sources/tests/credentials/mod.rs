@@ -7,10 +7,10 @@ mod sealed_prefix;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use credential_sources::Offer;
 use credential_sources::docker_config::key::{Meaning, meaning};
 use credential_sources::docker_config::{DockerConfig, Input, Widening, offers};
 use credential_sources::merge::{Decision, Winner, merge};
-use credential_sources::{Offer, Offered};
 use proptest::prelude::*;
 use registry_config::{Credentials, Document, Match, Registry, RegistryHost, RegistryName, Secret};
 
@@ -63,7 +63,7 @@ fn document() -> impl Strategy<Value = String> {
 fn offer(name: &str, user: &str) -> Offer {
     Offer {
         name: name.to_owned(),
-        offered: Offered::Password {
+        offered: Credentials::Basic {
             username: user.to_owned(),
             password: Secret::from("hunter2\"".to_owned()),
         },

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use credential_sources::Offered;
 use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::Providers;
 use credential_sources::kubelet::run::{Answer, Question, RunError, ask};
-use registry_config::RegistryHost;
+use registry_config::{Credentials, RegistryHost};
 use tempfile::TempDir;
 use test_command::example;
 
@@ -99,7 +98,9 @@ fn pair(answer: &Result<Answer, RunError>) -> (String, String) {
     let answer = answer.as_ref().unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
     let (offers, _) = offers(&host, &[("plugin", &answer.response)]);
-    let Offered::Password { username, password } = &offers[0].offered else { panic!("{offers:?}") };
+    let Credentials::Basic { username, password } = &offers[0].offered else {
+        panic!("{offers:?}")
+    };
     (username.clone(), password.expose().to_owned())
 }
 

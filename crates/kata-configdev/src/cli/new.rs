@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
+use credential_sources::Offer;
 use credential_sources::registry_file::{Certificates, MAX_CA_FILE_BYTES, Skipped};
-use credential_sources::{Offer, Offered};
 use foreign_text::bounded::read_stream;
 use foreign_text::one_line;
 use registry_config::credential_rule::without_line_end;
-use registry_config::{Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
+use registry_config::{Credentials, Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
 use zeroize::Zeroizing;
 
 use super::finding::{self, Input};
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     if let Some(user) = &arguments.user {
         let offer = Offer {
             name: name.written(),
-            offered: Offered::Password { username: user.clone(), password: password_of_stdin()? },
+            offered: Credentials::Basic { username: user.clone(), password: password_of_stdin()? },
             source: "the account".into(),
         };
         text = entry::with_account(&text, &offer)?;

@@ -35,7 +35,7 @@ fn users(host: &str, answers: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let host = RegistryHost::parse(host).unwrap();
     let (offers, findings) = offers(&host, &answers);
     let users = offers.iter().map(|offer| {
-        let Offered::Password { username, password } = &offer.offered else { panic!("{offer:?}") };
+        let Credentials::Basic { username, password } = &offer.offered else { panic!("{offer:?}") };
         assert_eq!(password.expose(), format!("{username}-pw"));
         match offer.name.strip_prefix(&host.to_string()) {
             Some("") => username.clone(),
@@ -157,7 +157,7 @@ fn recorded_answers_offer_what_the_kubelet_takes_of_them() {
         let users: Vec<_> = offers
             .iter()
             .map(|offer| match &offer.offered {
-                Offered::Password { username, .. } => username.as_str(),
+                Credentials::Basic { username, .. } => username.as_str(),
                 _ => panic!("{offer:?}"),
             })
             .collect();
@@ -215,7 +215,7 @@ fn a_line_end_behind_a_password_is_cut_off_as_everywhere() {
         let auth = format!("\"reg.corp\":{{\"username\":\"u\",\"password\":\"{password}\"}}");
         let response = response("Registry", &auth);
         let (offers, findings) = offers(&host, &[("one", &response)]);
-        let Offered::Password { password: got, .. } = &offers[0].offered else {
+        let Credentials::Basic { password: got, .. } = &offers[0].offered else {
             panic!("{offers:?}")
         };
         assert_eq!(got.expose(), expected);
