@@ -44,6 +44,10 @@ pub enum Meaning {
 /// Reads a key.
 #[must_use]
 pub fn meaning(key: &str) -> Meaning {
+    if without_scheme(key).contains("://") {
+        let why = "a docker key has no scheme but \"https://\" and \"http://\"";
+        return Meaning::Nothing(why.to_owned());
+    }
     let (host, path) = split(key);
     let has_path = !matches!(path, "" | "/");
     let name = match RegistryName::parse(host) {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use registry_config::{NoRepository, NodeError, Rule};
+use registry_config::{NodeError, Rule};
 use thiserror::Error;
 
 use crate::reason::Reason;
@@ -61,17 +61,28 @@ pub enum Error {
         /// What is wrong with the reference.
         rule: Box<Rule>,
     },
-    /// A repository that has no name at a mirror.
-    #[error("the mirror {mirror} cannot be asked for {repository} by {authority}: {rule}")]
-    Rewrite {
+    /// A repository that has no name at the last mirror that is asked.
+    #[error(
+        "the mirror {mirror} cannot be asked for {repository} by {authority}: it would have a name \
+        there that no repository has"
+    )]
+    NoName {
         /// The mirror.
         mirror: String,
         /// The entry that names it.
         authority: String,
         /// The repository of the image.
         repository: String,
-        /// What is wrong with its name.
-        rule: NoRepository,
+    },
+    /// A repository that nobody is asked for.
+    #[error("{image} is forbidden: {authority} says that nobody is asked for {prefix:?}")]
+    Blocked {
+        /// The image's registry and repository.
+        image: String,
+        /// The entry.
+        authority: String,
+        /// What the entry has of the repository's name.
+        prefix: String,
     },
     /// The entry trusts nobody.
     #[error("{host} is forbidden; trusted roots: {reason}")]

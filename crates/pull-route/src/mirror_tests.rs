@@ -72,32 +72,72 @@ fn each_source_but_the_last_has_another_one_behind_it() {
 
 #[test]
 fn repositories_have_other_names_at_mirrors_and_their_own_at_the_registry() {
-    let keys = "mirrors = [\"https://m1\", {url = \"https://m2\", rewrite = [{from = \"^\", \
-        to = \"hub/\"}]}]\nrewrite = [{from = \"^team/(.*)\", to = \"t-$1\"}]\nmirror-fallback = true\n";
+    let keys = "mirrors = [{url = \"https://m1\", prefix = \"team\", name = \"t\"}, \
+        {url = \"https://m2/p\", name = \"hub\"}]\nmirror-fallback = true\n";
     let document = entry("r.corp", keys);
     assert_eq!(
         asked(&document, "team/app"),
-        ["m1 t-app nobody", "m2 hub/team/app nobody", "r.corp team/app nobody"]
+        ["m1 t/app nobody", "m2 hub/team/app nobody", "r.corp team/app nobody"]
     );
-    assert_eq!(asked(&document, "app")[..2], ["m1 app nobody", "m2 hub/app nobody"]);
+    assert_eq!(asked(&document, "app"), ["m2 hub/app nobody", "r.corp app nobody"]);
     let plan = settings("", &document).plan(&host("r.corp"), "team/app").unwrap();
     let source = &plan.fill(None, None).unwrap().sources[1];
     let name = source.repository.as_deref().unwrap();
     let url = source.url("https", name, "manifests", "x").unwrap();
-    assert_eq!(url.as_str(), "https://m2/v2/hub/team/app/manifests/x?ns=r.corp");
+    assert_eq!(url.as_str(), "https://m2/p/v2/hub/team/app/manifests/x?ns=r.corp");
 }
 
-/// A name becomes part of an address.
+/// Of a name without its prefix nothing may be left.
 #[test]
-fn a_rule_that_leaves_the_repositories_ends_the_pull() {
-    for to in ["../", "/", "A"] {
-        let keys = format!(
-            "mirror = \"https://m1\"\nrewrite = [{{from = \"^\", to = \"{to}\"}}]\n\
-             mirror-fallback = true\n"
-        );
-        let settings = settings("", &entry("r.corp", &keys));
-        let error = settings.plan(&host("r.corp"), "team/app").unwrap_err();
-        assert!(matches!(error, Error::Rewrite { .. }), "{error}");
-        assert!(error.to_string().contains("entry \"r.corp.\""), "{error}");
+fn a_mirror_without_a_name_for_the_repository_is_passed_over() {
+    let list = "{url = \"https://m1\", prefix = \"team\", name = \"\"}";
+    let [one, two] =
+        [format!("mirrors = [{list}]\n"), format!("mirrors = [{list}, \"https://m2\"]\n")];
+    let fallback = format!("{one}mirror-fallback = true\n");
+    assert_eq!(asked(&entry("r.corp", &one), "team/app"), ["m1 app nobody"]);
+    assert_eq!(asked(&entry("r.corp", &two), "team"), ["m2 team nobody"]);
+    assert_eq!(asked(&entry("r.corp", &fallback), "team"), ["r.corp team nobody"]);
+    let error = settings("", &entry("r.corp", &one)).plan(&host("r.corp"), "team").unwrap_err();
+    assert!(matches!(error, Error::NoName { .. }), "{error}");
+    assert!(error.to_string().contains("entry \"r.corp.\""), "{error}");
+}
+
+/// What registries.conf says by `blocked`, beside mirrors and without.
+#[test]
+fn the_registry_itself_is_asked_where_the_items_say_so() {
+    let item = |rest: &str| format!("{{url = \"https://m\", {rest}}}");
+    let [kept, open, wide] =
+        ["prefix = \"a\", fallback = false", "prefix = \"b\", fallback = true", "fallback = false"]
+            .map(item);
+    let blocked = "{prefix = \"c/d\", fallback = false}";
+    let [mirror, both] = [&["m"][..], &["m", "r.corp"]];
+    for (items, fallback, repository, expected) in [
+        (vec![&*kept, &*open], true, "a/x", mirror),
+        (vec![&kept, &open], true, "b/x", both),
+        (vec![&kept, &open], false, "b/x", both),
+        (vec![&kept, &open], true, "ab", &["r.corp"]),
+        (vec![&open, &wide], true, "b", &["m", "m"]),
+        (vec![&wide], true, "x", mirror),
+        (vec!["'https://m'", blocked], true, "c", both),
+        (vec![blocked], false, "c/de", &["r.corp"]),
+        // Nobody is asked.
+        (vec!["'https://m'", blocked], true, "c/d", &[]),
+        (vec![blocked], true, "c/d/e", &[]),
+    ] {
+        let keys = format!("mirrors = [{}]\nmirror-fallback = {fallback}\n", items.join(", "));
+        let plan = settings("", &entry("r.corp", &keys)).plan(&host("r.corp"), repository);
+        let plan = match plan {
+            Err(Error::Blocked { prefix, .. }) if expected.is_empty() => {
+                assert_eq!(prefix, "c/d");
+                continue;
+            }
+            plan => plan.unwrap(),
+        };
+        let sources = plan.fill(None, None).unwrap().sources;
+        let hosts: Vec<_> = sources.iter().map(crate::Source::host).collect();
+        assert_eq!(hosts, expected, "{keys} {repository}");
+        let fallbacks: Vec<_> = sources.iter().map(|source| source.has_fallback).collect();
+        assert_eq!(fallbacks.last(), Some(&false));
+        assert!(fallbacks.iter().rev().skip(1).all(|has| *has));
     }
 }

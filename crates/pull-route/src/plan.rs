@@ -99,7 +99,7 @@ impl Plan {
 
     /// Whether the registry itself is asked.
     pub fn is_registry_asked(&self) -> bool {
-        self.mirrors.is_empty() || self.authority.registry.mirror_fallback
+        self.mirrors.is_empty() || self.authority.registry.falls_back(&self.repository)
     }
 
     /// Refuses where each host that this plan asks is forbidden, also for an image that nobody has

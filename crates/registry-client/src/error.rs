@@ -392,8 +392,9 @@ fn kind_of(error: &pull_route::Error) -> Kind {
         | pull_route::Error::MirrorInClear { .. }
         | pull_route::Error::Unresolved { .. }
         | pull_route::Error::MirrorReference { .. }
-        | pull_route::Error::Rewrite { .. } => Kind::Data,
+        | pull_route::Error::NoName { .. } => Kind::Data,
         pull_route::Error::Forbidden { .. }
+        | pull_route::Error::Blocked { .. }
         | pull_route::Error::Near { .. }
         | pull_route::Error::PlainHttp { .. }
         | pull_route::Error::Realm { .. } => Kind::Denied,

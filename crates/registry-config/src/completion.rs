@@ -61,7 +61,7 @@ impl Registry {
             || self.credentials_uri.is_some()
             || !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
-        let has_mirror = !self.mirrors.is_empty();
+        let has_mirror = !self.mirrors.is_empty() || !self.blocked.is_empty();
         let is_plain = self.plain_http;
         let lost = [
             ("credentials-uri", has_credentials && below.credentials_uri.is_some()),
@@ -82,6 +82,7 @@ impl Registry {
         }
         if !has_mirror {
             (self.mirrors, self.mirror_fallback) = (below.mirrors, below.mirror_fallback);
+            self.blocked = below.blocked;
         }
         let lost = lost.into_iter().filter(|(_, is_lost)| *is_lost);
         lost.map(|(key, _)| key).collect()
@@ -102,6 +103,7 @@ mod tests {
     fn the_upper_document_wins_key_by_key() {
         let entry = |keys: &str| format!("[registries.\"r.corp\"]\n{keys}");
         let mirror = |host: &str| format!("mirror = \"https://{host}\"\n");
+        let blocked = "mirrors = [{prefix = \"a\", fallback = false}]\n";
         let fallback = mirror("n") + "mirror-fallback = true\n";
         let proxy = |port: u16| format!("[extra-env]\nHTTPS_PROXY = \"http://p:{port}\"\n");
         let none = "[extra-env]\n".to_owned();
@@ -135,6 +137,8 @@ mod tests {
             ),
             (entry(""), entry(&fallback), entry(&fallback), ""),
             (entry(&mirror("m")), entry(&fallback), entry(&mirror("m")), "mirror"),
+            (entry(blocked), entry(&fallback), entry(blocked), "mirror"),
+            (entry(""), entry(blocked), entry(blocked), ""),
             (entry(""), entry("plain-http = true\n"), entry(""), "plain-http"),
             // Of one registry in two spellings.
             (

@@ -149,8 +149,10 @@ fn read_way(section: &mut Section<'_, '_>, registry: &mut Registry) -> Vec<Place
     }
     registry.ca_certs_uri = reference("ca-certs-uri", section);
     section.needs("ca-certs-uri", !section.has("ca-certs"), Rule::RootsTwice);
-    let (places, mirrors) = mirror_keys::read(section).into_iter().unzip();
+    let (mirrors, blocked) = mirror_keys::read(section);
+    let (places, mirrors) = mirrors.into_iter().unzip();
     registry.mirrors = mirrors;
+    registry.blocked = blocked;
     registry.insecure_skip_verify = section.flag("insecure-skip-verify");
     registry.plain_http = section.flag("plain-http");
     registry.mirror_fallback = section.flag("mirror-fallback");

@@ -110,7 +110,7 @@ pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};
 pub use resource_uri::{InvalidResourceUri, ResourceUri};
 pub use resources::Resources;
-pub use rewrite::{NoRepository, Rewrite};
+pub use rewrite::Rewrite;
 pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;
 pub use rule::Rule;

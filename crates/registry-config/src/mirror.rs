@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::limits::MAX_MIRROR_BYTES;
+use crate::limits::{MAX_MIRROR_BYTES, MAX_REPOSITORY_BYTES};
 use crate::repositories::is_below;
-use crate::rewrite::{NoRepository, Rewrite, rewritten};
+use crate::rewrite::{Rewrite, rewritten};
 use crate::{RegistryHost, Rule};
 
 /// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no
 /// query, no fragment. And which repositories it has, under which names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    url: Url,
-    host: RegistryHost,
+    pub(crate) url: Url,
+    pub(crate) host: RegistryHost,
     pub(crate) prefix: Option<Box<str>>,
+    pub(crate) name: Option<Box<str>>,
+    pub(crate) fallback: Option<bool>,
     /// Its own rules for names, or those of the entry, which its mirrors share.
     pub(crate) rewrites: Option<Arc<[Rewrite]>>,
     /// Whether it stands in the list `mirrors`, not in `mirror`.
@@ -53,13 +55,31 @@ impl Mirror {
         self.prefix.as_deref()
     }
 
-    /// The name under which it is asked for a repository.
-    ///
-    /// # Errors
-    ///
-    /// [`NoRepository`].
-    pub fn name_of<'r>(&self, repository: &'r str) -> Result<Cow<'r, str>, NoRepository> {
-        rewritten(self.rewrites(), repository)
+    /// What takes the place of the prefix in a repository's name, or stands before the name where
+    /// there is no prefix. Empty, it takes the prefix away.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the registry itself is asked for the repositories that it has; `None` where the
+    /// entry says that.
+    pub fn fallback(&self) -> Option<bool> {
+        self.fallback
+    }
+
+    /// The name under which it is asked for a repository that it has. `None` where nothing is left
+    /// of the name, or it would be longer than a repository's may be.
+    pub fn name_of<'r>(&self, repository: &'r str) -> Option<Cow<'r, str>> {
+        let Some(name) = self.name() else {
+            return rewritten(self.rewrites(), repository).ok();
+        };
+        let rest = repository.strip_prefix(self.prefix().unwrap_or_default())?;
+        let name = match (name, rest.trim_start_matches('/')) {
+            ("", rest) => rest.to_owned(),
+            (name, "") => name.to_owned(),
+            (name, rest) => format!("{name}/{rest}"),
+        };
+        (1..=MAX_REPOSITORY_BYTES).contains(&name.len()).then_some(Cow::Owned(name))
     }
 
     /// The rules that make these names, in their order.
@@ -95,7 +115,15 @@ impl Mirror {
             return Err(Rule::MirrorQuery);
         }
         let host = RegistryHost::of_url(&url).ok_or(Rule::MirrorUrl)?;
-        Ok(Self { url, host, prefix: None, rewrites: None, is_listed: false })
+        Ok(Self {
+            url,
+            host,
+            prefix: None,
+            name: None,
+            fallback: None,
+            rewrites: None,
+            is_listed: false,
+        })
     }
 }
 
@@ -117,6 +145,28 @@ mod tests {
             assert_eq!(mirror.is_plain_http(), is_plain_http, "{text}");
         }
         assert_eq!(Mirror::parse("https://mirror.corp/a/b").unwrap().url().path(), "/a/b");
+    }
+
+    /// The name becomes part of an address.
+    #[test]
+    fn a_name_takes_the_place_of_the_prefix() {
+        let longest = "a".repeat(MAX_REPOSITORY_BYTES);
+        for (prefix, name, repository, expected) in [
+            (None, None, "team/app", Some("team/app")),
+            (None, Some("hub"), "team/app", Some("hub/team/app")),
+            (Some("team"), None, "team/app", Some("team/app")),
+            (Some("team"), Some("a/b"), "team/app/x", Some("a/b/app/x")),
+            (Some("team"), Some("a/b"), "team", Some("a/b")),
+            (Some("team"), Some("team"), "team/app", Some("team/app")),
+            (Some("team"), Some(""), "team/app", Some("app")),
+            (Some("team"), Some(""), "team", None),
+            (None, Some("a"), longest.as_str(), None),
+        ] {
+            let [prefix, name] = [prefix, name].map(|part: Option<&str>| part.map(Into::into));
+            let mirror = Mirror { prefix, name, ..Mirror::parse("https://m").unwrap() };
+            assert!(mirror.has(repository));
+            assert_eq!(mirror.name_of(repository).as_deref(), expected, "{mirror:?} {repository}");
+        }
     }
 
     #[test]

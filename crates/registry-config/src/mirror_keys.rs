@@ -16,19 +16,22 @@ pub(crate) const MIRROR: &str = "mirror";
 pub(crate) const MIRRORS: &str = "mirrors";
 const REWRITE: &str = "rewrite";
 
-/// Reads `mirror`, `mirrors` and `rewrite`: each mirror with its place. What is broken is reported
-/// and missing.
-pub(crate) fn read(section: &mut Section<'_, '_>) -> Vec<(Place, Mirror)> {
+/// Reads `mirror`, `mirrors` and `rewrite`: each mirror with its place, and the repositories that
+/// nobody is asked for. What is broken is reported and missing.
+pub(crate) fn read(section: &mut Section<'_, '_>) -> (Vec<(Place, Mirror)>, Vec<Box<str>>) {
     let findings = section.findings;
     let only = section.read(MIRROR, |field| Mirror::parse(field.text()?));
     let mut mirrors: Vec<_> = section.places.at(MIRROR).cloned().zip(only).into_iter().collect();
+    let mut blocked = Vec::new();
     let items = section.list(MIRRORS);
     if section.has(MIRROR) {
         section.problem(MIRRORS, Rule::MirrorTwice);
     } else if items.len() > MAX_MIRRORS {
         section.problem(MIRRORS, Rule::TooManyMirrors);
     } else {
-        mirrors = items.iter().filter_map(|item| listed(item, findings)).collect();
+        for item in &items {
+            mirrors.extend(listed(item, &mut blocked, findings));
+        }
         if let Some(place) = crowded(&mirrors) {
             findings.problem(place, Rule::TooManyMirrors);
         }
@@ -41,7 +44,7 @@ pub(crate) fn read(section: &mut Section<'_, '_>) -> Vec<(Place, Mirror)> {
             mirror.rewrites.get_or_insert_with(|| Arc::clone(&rules));
         }
     }
-    mirrors
+    (mirrors, blocked)
 }
 
 /// The first mirror whose repositories have too many.
@@ -59,29 +62,54 @@ fn crowded(mirrors: &[(Place, Mirror)]) -> Option<&Place> {
     Some(place)
 }
 
-/// A mirror of the list: its URL, or a table.
-fn listed<'t>(item: &Field<'t, '_>, findings: &'t Findings) -> Option<(Place, Mirror)> {
+/// Reads an item of the list: a URL, or a table. One without a URL says which repositories nobody
+/// is asked for.
+fn listed<'t>(
+    item: &Field<'t, '_>,
+    blocked: &mut Vec<Box<str>>,
+    findings: &'t Findings,
+) -> Option<(Place, Mirror)> {
     let place = Place::from(item);
     let mut mirror = if let Ok(url) = item.text() {
         findings.kept(&place, Mirror::parse(url))?
     } else {
         let table = item.table().map_err(|_| item.wrong_type("string or table"));
         let mut section = Section::new(findings.kept(&place, table)?, findings);
-        let [url, prefix] = ["url", "prefix"].map(|key| section.text(key));
+        let url = section.text("url");
+        let prefix = repositories("prefix", false, &mut section);
+        let name = repositories("name", section.has("prefix"), &mut section);
+        let fallback = section.read("fallback", |field| Ok(field.flag()?));
         let rewrites = read_rewrites(&mut section);
         section.refuse_rest(None);
-        section.needs("", section.has("url"), Rule::MirrorWithoutUrl);
-        let mut mirror = section.kept("url", Mirror::parse(url?))?;
-        if section.has("prefix") {
-            let prefix = prefix?;
-            section.kept("prefix", check_prefix(prefix))?;
-            mirror.prefix = Some(prefix.into());
+        if !section.has("url") {
+            match (prefix?, section.has("name"), fallback) {
+                (Some(prefix), false, Some(false)) => blocked.push(prefix),
+                _ => section.problem("", Rule::MirrorWithoutUrl),
+            }
+            return None;
         }
-        mirror.rewrites = rewrites;
-        mirror
+        let mirror = section.kept("url", Mirror::parse(url?))?;
+        Mirror { prefix: prefix?, name: name?, fallback, rewrites, ..mirror }
     };
     mirror.is_listed = true;
     Some((place, mirror))
+}
+
+/// Segments of repository names, if the key is there; `None` where they are broken, which is
+/// reported.
+fn repositories(
+    key: &'static str,
+    may_be_empty: bool,
+    section: &mut Section<'_, '_>,
+) -> Option<Option<Box<str>>> {
+    let text = section.text(key);
+    if !section.has(key) {
+        return Some(None);
+    }
+    let text = text?;
+    let is_right = text.is_empty() && may_be_empty || check_prefix(text).is_ok();
+    section.needs(key, is_right, Rule::MirrorRepositories);
+    is_right.then(|| Some(text.into()))
 }
 
 fn read_rewrites(section: &mut Section<'_, '_>) -> Option<Arc<[Rewrite]>> {

@@ -118,6 +118,9 @@ mod tests {
         ("mirror-fallback", TRUTH, "mirror='https://a'", Show),
         ("mirrors", ["['https://a']", "['https://a','https://b']"], "", Show),
         ("mirrors", ["[{url='https://a'}]", "[{url='https://a',prefix='b'}]"], "", Show),
+        ("mirrors", ["[{url='https://a'}]", "[{url='https://a',name='b'}]"], "", Show),
+        ("mirrors", ["[{url='https://a'}]", "[{url='https://a',fallback=false}]"], "", Show),
+        ("mirrors", ["['https://a']", "['https://a',{prefix='b',fallback=false}]"], "", Show),
         ("rewrite", ["[{from='a',to='b'}]", "[{from='a',to='c'}]"], "mirror='https://a'", Show),
         (
             "also",

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::host_name::DOCKER_HUB;
 use crate::name::Pattern;
+use crate::repositories::is_below;
 use crate::{
     ClientIdentity, Credentials, Effect, Mirror, Origin, RegistryHost, RegistryName, ResourceUri,
     Roots, Rule,
@@ -39,7 +40,10 @@ pub struct Registry {
     pub plain_http: bool,
     /// Where to ask first, in this order.
     pub mirrors: Vec<Mirror>,
-    /// Whether the registry itself is asked, anonymously, where the mirrors fail.
+    /// The first segments of the names of repositories that nobody is asked for.
+    pub blocked: Vec<Box<str>>,
+    /// Whether the registry itself is asked, anonymously, where the mirrors fail that say nothing
+    /// of that themselves.
     pub mirror_fallback: bool,
 }
 
@@ -61,10 +65,23 @@ impl Registry {
                 client: self.client.clone(),
                 wants_anonymous: self.wants_anonymous,
                 mirrors: self.mirrors.clone(),
+                blocked: self.blocked.clone(),
                 mirror_fallback: self.mirror_fallback,
                 ..references
             },
         }
+    }
+
+    /// Whether the registry itself is asked for a repository where the mirrors fail that have it.
+    pub fn falls_back(&self, repository: &str) -> bool {
+        let has = |mirror: &&Mirror| mirror.has(repository);
+        let said = self.mirrors.iter().filter(has).filter_map(Mirror::fallback);
+        said.reduce(|one, other| one && other).unwrap_or(self.mirror_fallback)
+    }
+
+    /// The beginning of a repository's name for which nobody is asked.
+    pub fn blocked(&self, repository: &str) -> Option<&str> {
+        self.blocked.iter().map(Box::as_ref).find(|prefix| is_below(repository, prefix))
     }
 
     /// Whether the entry says who the puller is, be it nobody. Otherwise another document may.
@@ -114,7 +131,8 @@ impl Registry {
         let has_credentials = !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
         let is_lost = |is_there: bool, counts: bool| is_referred && is_there && !counts;
-        let loses_mirror = is_lost(!self.mirrors.is_empty(), !counted.mirrors.is_empty());
+        let has_mirrors = |entry: &Self| !entry.mirrors.is_empty() || !entry.blocked.is_empty();
+        let loses_mirror = is_lost(has_mirrors(self), has_mirrors(&counted));
         let loses_roots = is_lost(self.ca_certs.is_some(), counted.ca_certs.is_some());
         let trusts_nobody = self.ca_certs.as_ref().is_some_and(Roots::trusts_nobody);
         let is_below_docker_hub =

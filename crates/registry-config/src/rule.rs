@@ -8,7 +8,7 @@ use crate::limits::{
     MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
     MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
     MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REFUSED, MAX_REGISTRIES,
-    MAX_REPOSITORY_MIRRORS, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
+    MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
 };
 use crate::{InvalidName, InvalidResourceSource, InvalidResourceUri};
 
@@ -355,8 +355,18 @@ pub enum Rule {
     )]
     TooManyMirrors,
     /// A mirror's table without an address.
-    #[error("has no \"url\"")]
+    #[error(
+        "has no \"url\"; without one an item has \"prefix\" and \"fallback = false\", and nobody \
+        is asked for those repositories"
+    )]
     MirrorWithoutUrl,
+    /// A prefix or a name of a mirror that no repository has.
+    #[error(
+        "consists of whole segments of repository names, as in \"team/app\": lower-case letters, \
+        digits and \"-\", \"_\" or \".\" between them, at most {MAX_REPOSITORY_BYTES} bytes, \
+        without \"/\" at the ends; only a \"name\" beside a \"prefix\" may be empty"
+    )]
+    MirrorRepositories,
     /// More rules for names than [`MAX_REWRITES`].
     #[error("a list has at most {MAX_REWRITES} rules")]
     TooManyRewrites,

@@ -217,6 +217,7 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
         insecure_skip_verify,
         plain_http,
         mirrors,
+        blocked,
         mirror_fallback,
     } = registry;
     // An entry for some repositories of a host does not say how that is reached. A person and a
@@ -239,11 +240,12 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     // The short form has no names.
     match mirrors.first().filter(|first| !first.is_listed && first.rewrites().is_empty()) {
         Some(only) => table.put("mirror", of_url(only, purpose)),
-        None if mirrors.is_empty() => {}
-        None => table.put(
-            "mirrors",
-            Value::List(mirrors.iter().map(|mirror| of_mirror(mirror, purpose)).collect()),
-        ),
+        None if mirrors.is_empty() && blocked.is_empty() => {}
+        None => {
+            let mirrors = mirrors.iter().map(|mirror| of_mirror(mirror, purpose));
+            let blocked = blocked.iter().map(|prefix| of_blocked(prefix));
+            table.put("mirrors", Value::List(mirrors.chain(blocked).collect()));
+        }
     }
     let has_fallback = !mirrors.is_empty() && (*mirror_fallback || purpose != Purpose::Write);
     table.put("mirror-fallback", has_fallback.then_some(Value::Flag(*mirror_fallback)));
@@ -296,6 +298,8 @@ fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
     let mut table = Table::default();
     table.put("url", of_url(mirror, purpose));
     table.put("prefix", mirror.prefix().map(text));
+    table.put("name", mirror.name().map(text));
+    table.put("fallback", mirror.fallback().map(Value::Flag));
     let rewrite = |rule| {
         let mut table = Table::default();
         table.put("from", text(Rewrite::from(rule)));
@@ -304,6 +308,13 @@ fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
     };
     let rewrites: Vec<_> = mirror.rewrites().iter().map(rewrite).collect();
     table.put("rewrite", (!rewrites.is_empty()).then_some(Value::List(rewrites)));
+    Value::Table(table)
+}
+
+fn of_blocked(prefix: &str) -> Value<'_> {
+    let mut table = Table::default();
+    table.put("prefix", text(prefix));
+    table.put("fallback", Value::Flag(false));
     Value::Table(table)
 }
 

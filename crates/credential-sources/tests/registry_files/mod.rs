@@ -151,6 +151,7 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
         insecure_skip_verify,
         plain_http,
         mirrors,
+        blocked: _,
         mirror_fallback,
     } = entry
     else {

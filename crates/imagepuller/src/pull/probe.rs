@@ -98,7 +98,12 @@ impl Prober {
                 let Some(host) = entry.name.host() else {
                     return Ok(End::NoHost);
                 };
-                let route = self.visit.route(&host, &entry.repository);
+                // A mirror may take its prefix out of a name, of which nothing must be left then.
+                let repository = match entry.repository.as_str() {
+                    "" => String::new(),
+                    above => format!("{above}/app"),
+                };
+                let route = self.visit.route(&host, &repository);
                 let mut route = self.in_time(route).await?;
                 for source in &mut route.sources {
                     source.repository = None;

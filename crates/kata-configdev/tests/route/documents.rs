@@ -237,16 +237,20 @@ fn entry(
         let path = ["", "/cache", "/cache/"][rng.usize(..3)];
         let url = format!("{scheme}://{mirror}{path}");
         let second = mirrors.map_or(mirror, |[_, second]| second);
-        let rewrite = "rewrite = [{from = \"^team/(.*)\", to = \"cache/$1\"}]";
+        let names = ["cache", "team", "a/b"];
+        let name = format!("name = \"{}\"", names[rng.usize(..3)]);
         match rng.u8(..4) {
             0 => {
                 let prefix = ["team", "team/app", "tea"][rng.usize(..3)];
                 let first = format!("{{url = \"{url}\", prefix = \"{prefix}\"}}");
                 writeln!(text, "mirrors = [{first}, \"https://{second}\"]").unwrap();
             }
-            1 => writeln!(text, "mirror = \"{url}\"\n{rewrite}").unwrap(),
+            1 => writeln!(text, "mirrors = [{{url = \"{url}\", {name}}}]").unwrap(),
             2 => {
-                let second = format!("{{url = \"https://{second}\", {rewrite}}}");
+                let name = ["name = \"\"", name.as_str()][rng.usize(..2)];
+                let fallback = ["", ", fallback = false", ", fallback = true"][rng.usize(..3)];
+                let keys = format!("prefix = \"team\", {name}{fallback}");
+                let second = format!("{{url = \"https://{second}\", {keys}}}");
                 writeln!(text, "mirrors = [\"{url}\", {second}]").unwrap();
             }
             _ => writeln!(text, "mirror = \"{url}\"").unwrap(),

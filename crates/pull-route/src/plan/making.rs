@@ -16,8 +16,9 @@ impl Settings {
     ///
     /// [`Error::NodeError`] where the node has no document; [`Error::MirrorReference`] and
     /// [`Error::MirrorInClear`] for mirrors that cannot be asked as the documents want,
-    /// [`Error::Rewrite`] for one by whose rules the repository has no name,
-    /// [`Error::Address`] for a registry that no URL can name.
+    /// [`Error::NoName`] for the last one if the repository has no name there, [`Error::Blocked`]
+    /// for a repository that nobody is asked for, [`Error::Address`] for a registry that no URL can
+    /// name.
     pub fn plan(&self, host: &RegistryHost, repository: &str) -> Result<Plan, Error> {
         if let Some(reason) = &self.configuration.document.node_error {
             return Err(Error::NodeError(reason.clone()));
@@ -27,16 +28,20 @@ impl Settings {
         let mut settings = self.clone();
         settings.is_confidential = is_confidential;
         let authority = if is_confidential { entry.confidential() } else { entry };
+        if let Some(prefix) = authority.registry.blocked(repository) {
+            let (image, prefix) = (format!("{host}/{repository}"), prefix.to_owned());
+            return Err(Error::Blocked { image, authority: authority.to_string(), prefix });
+        }
         let image = ImageName { host, repository };
         let has = |mirror: &&Mirror| mirror.has(repository);
         let mirrors: Vec<_> = authority.registry.mirrors.iter().filter(has).collect();
         let count = mirrors.len();
         let step = |(at, mirror)| {
-            let has_fallback = at + 1 < count || authority.registry.mirror_fallback;
-            settings.mirror(mirror, image, &authority, has_fallback)
+            let has_fallback = at + 1 < count || authority.registry.falls_back(repository);
+            settings.mirror(mirror, image, &authority, has_fallback).transpose()
         };
         let mut mirrors: Vec<_> =
-            mirrors.into_iter().enumerate().map(step).collect::<Result<_, _>>()?;
+            mirrors.into_iter().enumerate().filter_map(step).collect::<Result<_, _>>()?;
         let lends = |mirror: &&Step| {
             let borrowed = mirror.authority().credentials_name();
             !mirror.is_own_entry && borrowed == authority.lendable_name()
@@ -74,37 +79,40 @@ impl Settings {
         })
     }
 
-    /// A mirror that the entry `under` names.
+    /// A mirror that the entry `under` names. `None` where the repository has no name there, and
+    /// another one is asked.
     fn mirror(
         &self,
         mirror: &Mirror,
         image: ImageName<'_>,
         under: &Authority,
         has_fallback: bool,
-    ) -> Result<Step, Error> {
+    ) -> Result<Option<Step>, Error> {
         if self.is_confidential && mirror.is_plain_http() {
             return Err(Error::MirrorInClear {
                 host: mirror.host().to_string(),
                 authority: under.to_string(),
             });
         }
-        let repository = mirror.name_of(image.repository).map_err(|rule| Error::Rewrite {
-            mirror: mirror.host().to_string(),
-            authority: under.to_string(),
-            repository: image.repository.to_owned(),
-            rule,
-        })?;
+        let Some(repository) = mirror.name_of(image.repository) else {
+            let error = || Error::NoName {
+                mirror: mirror.host().to_string(),
+                authority: under.to_string(),
+                repository: image.repository.to_owned(),
+            };
+            return if has_fallback { Ok(None) } else { Err(error()) };
+        };
         // The plan puts in the account that is left for it.
-        if is_registry(mirror, image.host, image.repository) {
+        if is_registry(mirror, image.host, repository == image.repository) {
             let (repository, under) = (repository.into_owned(), under.clone());
-            return Ok(Step {
+            return Ok(Some(Step {
                 account: Account::given(&under),
                 source: Source {
                     namespace: None,
                     ..Source::mirror(mirror, image.host, repository, under, has_fallback)
                 },
                 is_own_entry: true,
-            });
+            }));
         }
         // In a confidential pull this is a measured entry.
         let own = self.named_as_written(mirror.host(), under);
@@ -124,7 +132,7 @@ impl Settings {
         }
         let is_own_entry = own.is_some();
         let (authority, account) = if self.is_confidential {
-            confidential_mirror(mirror.host(), own, under)
+            confidential_mirror(mirror.host(), own, under, image.repository)
         } else {
             let authority = own.unwrap_or_else(|| self.lent(mirror.host(), under));
             let account = match authority.registry.credentials_uri {
@@ -138,11 +146,11 @@ impl Settings {
             (authority, account)
         };
         let repository = repository.into_owned();
-        Ok(Step {
+        Ok(Some(Step {
             source: Source::mirror(mirror, image.host, repository, authority, has_fallback),
             account,
             is_own_entry,
-        })
+        }))
     }
 }
 
@@ -161,10 +169,11 @@ fn confidential_mirror(
     mirror: &RegistryHost,
     own: Option<Authority>,
     under: &Authority,
+    repository: &str,
 ) -> (Authority, Account) {
     // It is the only one that is asked, or its own entry says that there are credentials.
     let is_optional = under.credentials_entry().credentials_optional;
-    let is_needed = !under.registry.mirror_fallback && !is_optional;
+    let is_needed = !under.registry.falls_back(repository) && !is_optional;
     let fetched = |is_named: bool| Account::Fetched {
         host: mirror.clone(),
         is_required: is_named || is_needed,
@@ -186,7 +195,6 @@ fn confidential_mirror(
 }
 
 /// Whether a mirror is the image's registry itself, as imports of registries.conf write it.
-fn is_registry(mirror: &Mirror, host: &RegistryHost, repository: &str) -> bool {
-    let keeps_name = || mirror.name_of(repository).is_ok_and(|name| name == repository);
-    mirror.host() == host && mirror.url().path() == "/" && keeps_name()
+fn is_registry(mirror: &Mirror, host: &RegistryHost, keeps_name: bool) -> bool {
+    mirror.host() == host && mirror.url().path() == "/" && keeps_name
 }

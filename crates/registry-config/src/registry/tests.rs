@@ -196,7 +196,8 @@ fn full() -> Registry {
     let root = include_str!("../../tests/data/root.pem");
     let key = "-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n";
     let text = format!(
-        "[registries.r]\nusername = \"u\"\npassword = \"p\"\nmirror = \"https://m.corp\"\n\
+        "[registries.r]\nusername = \"u\"\npassword = \"p\"\n\
+         mirrors = ['https://m.corp', {{prefix = 'a', fallback = false}}]\n\
          mirror-fallback = true\nplain-http = true\ninsecure-skip-verify = true\n\
          also = [{{username = \"v\", password = \"p\"}}]\nca-certs = '''\n{root}'''\n\
          client-cert = '''\n{root}'''\nclient-key = '''\n{key}'''\n"
@@ -227,6 +228,7 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
         ("insecure-skip-verify", registry.insecure_skip_verify),
         ("plain-http", registry.plain_http),
         ("mirrors", !registry.mirrors.is_empty()),
+        ("blocked", !registry.blocked.is_empty()),
         ("mirror-fallback", registry.mirror_fallback),
     ];
     parts.into_iter().filter_map(|(name, is_there)| is_there.then_some(name)).collect()
@@ -238,11 +240,11 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
 fn an_entry_hands_on_what_may_go_there() {
     let (full, none) = (full(), Registry::default());
     let references = ["credentials-uri", "credentials-optional", "ca-certs-uri"];
-    let owners = ["anonymous", "client", "ca-certs", "mirrors", "mirror-fallback"];
+    let owners = ["anonymous", "client", "ca-certs", "mirrors", "blocked", "mirror-fallback"];
     let credentials = ["credentials", "also", "credentials-uri", "credentials-optional"];
     let credentials = [&credentials[..], &["anonymous", "client"]].concat();
     let all = parts(&full);
-    assert_eq!(all.len(), 12);
+    assert_eq!(all.len(), 13);
     let without = |left_out: &[&str]| -> Vec<_> {
         all.iter().copied().filter(|name| !left_out.contains(name)).collect()
     };

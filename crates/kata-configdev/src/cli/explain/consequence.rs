@@ -2,7 +2,7 @@
 //! anything, and nothing here holds a secret.
 
 use pull_route::{EntryName, Plan, Proxies, Step};
-use registry_config::{Credentials, ExtraEnv, Registry, RegistryName};
+use registry_config::{Credentials, ExtraEnv, Mirror, Registry, RegistryName};
 use serde::Serialize;
 
 /// Everything that the guest's puller does for an image.
@@ -19,6 +19,9 @@ pub struct Consequences {
     further_mirrors: Vec<Source>,
     /// The registry itself.
     registry: Source,
+    /// Which key says whether that is asked after mirrors.
+    #[serde(skip)]
+    fallback_key: &'static str,
     proxy: ProxyReport,
 }
 
@@ -112,12 +115,16 @@ impl Consequences {
             credentials.why = Some(reason.to_string());
         }
         let mut mirrors = plan.mirrors().iter().map(|mirror| source(mirror, true));
+        let has_own =
+            |mirror: &Mirror| mirror.has(plan.repository()) && mirror.fallback().is_some();
+        let is_own = authority.registry.mirrors.iter().any(has_own);
         Self {
             credentials,
             trust: Trust::of(authority),
             mirror: mirrors.next(),
             further_mirrors: mirrors.collect(),
             registry: source(plan.registry(), plan.is_registry_asked()),
+            fallback_key: if is_own { "fallback" } else { "mirror-fallback" },
             proxy: ProxyReport::of(proxies),
         }
     }
@@ -140,7 +147,7 @@ impl Consequences {
                 for mirror in &self.further_mirrors {
                     rows.push(("mirror", mirror.mirror_text("next")));
                 }
-                rows.push(("registry", self.registry.fallback_text()));
+                rows.push(("registry", self.registry.fallback_text(self.fallback_key)));
             }
         }
         rows.push(("proxy", self.proxy.text()));
@@ -334,12 +341,14 @@ impl Source {
         )
     }
 
-    fn fallback_text(&self) -> String {
-        if self.asked {
-            let account = self.credentials.text();
-            format!("asked where the mirror fails (mirror-fallback): credentials {account}")
-        } else {
-            "never asked itself, because mirror-fallback is not set".into()
+    fn fallback_text(&self, key: &str) -> String {
+        match (self.asked, key) {
+            (true, key) => {
+                let account = self.credentials.text();
+                format!("asked where the mirror fails ({key}): credentials {account}")
+            }
+            (false, "fallback") => "never asked itself, because fallback is false".to_owned(),
+            (false, key) => format!("never asked itself, because {key} is not set"),
         }
     }
 }
