@@ -162,6 +162,12 @@ pub fn command() -> clap::Command {
 /// Runs the program with `arguments`, its own name first, and says how it ends.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, only] = arguments.as_slice()
+        && only == crate::providers::child::ARGUMENT
+    {
+        return crate::providers::child::run();
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {

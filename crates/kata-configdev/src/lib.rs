@@ -19,9 +19,8 @@
 //! - [`sandbox_spec`]: what a spec says about its pod. [`namespace`]: whose word that is.
 //!   [`namespace_path`]: what the settings have by namespace. [`choice`]: which document a pod
 //!   gets. [`host_file`]: how a file is opened.
-//! - [`providers`]: what the kubelet's credential providers add to it; `orphans`: what they leave
-//!   running. [`sandbox_document`]: the result, packed. [`disk`]: QEMU's arguments for it.
-//!   [`wrapper`]: all of it in sequence.
+//! - [`providers`]: what the kubelet's credential providers add to it. [`sandbox_document`]: the
+//!   result, packed. [`disk`]: QEMU's arguments for it. [`wrapper`]: all of it in sequence.
 //! - [`refusal`]: what becomes of a sandbox that must not start. [`obstacle`]: whether any could.
 //!
 //! For runtimes:
@@ -60,7 +59,6 @@ pub mod node_agent;
 pub mod node_root;
 pub mod obstacle;
 pub mod option_list;
-mod orphans;
 pub mod panic_message;
 pub mod providers;
 pub mod purpose;

@@ -8,8 +8,9 @@
 //! programs must belong to root and be writable for nobody else; the kubelet does not look.
 
 pub mod agent;
+mod answers;
 mod asking;
-mod cache;
+pub mod child;
 mod contribution;
 mod fingerprint;
 mod listing;
@@ -24,7 +25,7 @@ use credential_sources::kubelet::config::Provider;
 use credential_sources::{Finding, Loss, Offer, merge};
 use registry_config::{Document, Registries, RegistryHost};
 
-use self::cache::Cache;
+use self::answers::Answers;
 use self::questions::Inquiry;
 use crate::choice::DocumentText;
 use crate::settings::{AskedRegistries, Settings};
@@ -110,15 +111,15 @@ pub fn add(
 
 /// Forgets the kept answers that have expired; nothing where none are kept.
 pub fn forget_expired(run_root: &Path) {
-    if let Some(mut cache) = Cache::existing(run_root) {
-        cache.tidy();
+    if let Some(answers) = Answers::open(run_root, false).and_then(Answers::locked) {
+        answers.write();
     }
 }
 
 /// Forgets every kept answer; nothing where none are kept.
 pub fn forget_all(run_root: &Path) {
-    if let Some(cache) = Cache::existing(run_root) {
-        cache.empty();
+    if let Some(answers) = Answers::open(run_root, false) {
+        answers.discard();
     }
 }
 
@@ -168,8 +169,7 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();
     let mut questions = questions::questions(&plugins, &hosts, registries, &mut provided);
     if !questions.is_empty() {
-        let cache = (Cache::open(&settings.run_root), kept);
-        asking::answer(&mut questions, &sources, deadline, cache, &mut provided);
+        asking::answer(&mut questions, (settings, &sources), deadline, kept, &mut provided);
     }
     // The questions about one registry stand together; those about some of its repositories are a
     // matter of their own.

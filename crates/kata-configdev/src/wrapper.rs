@@ -13,6 +13,7 @@ use foreign_text::one_line;
 
 use crate::disk::{Device, Disk};
 use crate::invocation::Invocation;
+use crate::providers::child;
 use crate::purpose::Purpose;
 use crate::refusal::{Refusal, Refuse, last, monitor};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
@@ -22,7 +23,7 @@ use crate::settings::files::Files;
 use crate::settings::{Effective, Settings};
 use crate::shared_image::record::{self, Hold, Record};
 use crate::transport::Transport;
-use crate::{SandboxError, exit, orphans, panic_message, sandbox_spec, shared_image};
+use crate::{SandboxError, exit, panic_message, sandbox_spec, shared_image};
 
 /// The program's name in its messages.
 pub const NAME: &str = "kata-configdev-qemu";
@@ -64,6 +65,11 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         let told = writeln!(std::io::stdout(), "{NAME} {}", program_version::marked());
         return told.map_or(ExitCode::from(exit::UNAVAILABLE), |()| ExitCode::SUCCESS);
     }
+    if let [only] = arguments
+        && only == child::ARGUMENT
+    {
+        return child::run();
+    }
     let invocation = Invocation::read(arguments);
     let mut settings = Settings::default();
     let refusal = match panic_message::catch(|| become_qemu(arguments, &invocation, &mut settings))
@@ -102,6 +108,7 @@ fn become_qemu(
     *settings = salvaged.settings;
     let read = Effective::of(files).map(|effective| *settings = effective.settings);
     let read = read.map_err(SandboxError::from);
+    settings.credential_providers.by_child = true;
     let qemu = settings.qemu.of_machine(invocation.machine.as_deref());
     if let Err(error) = refuse_self(qemu) {
         return read.and(Err(error));
@@ -211,9 +218,7 @@ pub fn disk(
     let (mut before, mut deserted) = (None, false);
     for reads in 1.. {
         let own = chosen.file.clone();
-        let provided = orphans::end_after(&settings.credential_providers, || {
-            chosen.provide_at_start(settings)
-        });
+        let provided = chosen.provide_at_start(settings);
         let is_told = reads == 1 || deserted;
         for warning in provided.warnings().iter().filter(|_| is_told) {
             warn(warning);

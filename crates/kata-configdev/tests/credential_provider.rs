@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use std::path::Path;
-
 use crate::command::Folder;
 
 /// Our own runner, with the kubelet's rules, in front of our own plugin.
@@ -31,15 +29,16 @@ fn the_projects_two_halves_understand_each_other() {
         );
         let mut providers = Providers::default();
         providers.add(config.as_bytes()).unwrap();
+        let directory = folder.path(".");
         let hosts = ["reg.corp", "docker.io"].map(|host| RegistryHost::parse(host).unwrap());
         let questions = hosts
             .each_ref()
-            .map(|host| Question { provider: &providers.list()[0], image: probe(host) });
+            .map(|host| Question::new(&directory, &providers.list()[0], probe(host)));
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(50);
-        let answers = ask(Path::new(&folder.text(".")), &questions, deadline);
+        let answers = ask(&questions, deadline);
         for ((host, answer), user) in hosts.iter().zip(&answers).zip(["robot", "hub"]) {
             let answer = answer.as_ref().unwrap();
-            let (offers, findings) = offers(host, &[("kata-configdev", &answer.response)]);
+            let (offers, findings) = offers(host, &[("kata-configdev", answer)]);
             assert!(findings.is_empty());
             let Credentials::Basic { username, password } = &offers[0].offered else {
                 panic!("{offers:?}")

@@ -10,6 +10,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::process::{Signal, set_parent_process_death_signal};
+
 /// Lets the program that `command` starts inherit descriptors 0, 1 and 2 only, also where this
 /// process holds others that are not close-on-exec because somebody handed them down through it.
 /// They stay as they are in this process.
@@ -34,6 +36,18 @@ pub fn keep_standard_descriptors_only(command: &mut Command) {
     // and closes nothing that is in use.
     unsafe {
         command.pre_exec(mark);
+    }
+}
+
+/// Lets the program that `command` starts be killed when the thread ends that starts it, so that it
+/// outlives nobody who watches its time.
+pub fn end_with_parent(command: &mut Command) {
+    // SAFETY: the closure runs between fork and exec and does one system call on numbers, without
+    // memory of ours.
+    unsafe {
+        command.pre_exec(|| {
+            set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)
+        });
     }
 }
 

@@ -43,7 +43,7 @@ impl PluginPair<'_> {
 
     /// Without a line end, as that of a docker configuration is read.
     fn password(&self) -> &str {
-        let password = self.pair.password.expose();
+        let password = &self.pair.password;
         &password[..without_line_end(password.as_bytes()).len()]
     }
 
@@ -103,8 +103,7 @@ fn offers_of(
     }
     // "Anonymous": no entry, rather than one with nothing in it.
     chosen.retain(|pair| !pair.is_empty());
-    let is_cut =
-        |pair: &&&PluginPair<'_>| pair.password().len() < pair.pair.password.expose().len();
+    let is_cut = |pair: &&&PluginPair<'_>| pair.password().len() < pair.pair.password.len();
     findings.extend(chosen.iter().filter(is_cut).map(|pair| {
         let text = "its password ended in a line end or a zero byte, which is cut off";
         Finding::new(&source(pair.plugin), &pair.name, Loss::Note, text)

@@ -16,13 +16,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use registry_config::Secret;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use self::json::{AnsweredPair, RawPair, line, parse};
+pub(super) use self::json::line;
+use self::json::parse;
 use super::duration;
+use crate::or_default;
 
 /// The longest question or answer; the longest that real plugins write have a few KiB. Free to
 /// change.
@@ -35,7 +36,7 @@ const REQUEST_KIND: &str = "CredentialProviderRequest";
 const RESPONSE_KIND: &str = "CredentialProviderResponse";
 
 /// The version of the protocol that a plugin speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Version {
     /// Kubernetes 1.26 and later.
     V1,
@@ -77,13 +78,17 @@ pub enum CacheKeyType {
 }
 
 /// User name and password of one key of an answer; both may be empty, which means "anonymous".
-/// `Debug` shows neither: some registries take a token as the user name.
-#[derive(Clone)]
+/// `Debug` shows neither: some registries take a token as the user name. Serialisation shows both,
+/// for the messages and the file that are there to carry them.
+#[derive(Clone, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pair {
     /// The user name.
+    #[serde(default, deserialize_with = "or_default")]
     pub username: Zeroizing<String>,
     /// The password.
-    pub password: Secret,
+    #[serde(default, deserialize_with = "or_default")]
+    pub password: Zeroizing<String>,
 }
 
 impl fmt::Debug for Pair {
@@ -92,8 +97,8 @@ impl fmt::Debug for Pair {
     }
 }
 
-/// A plugin's answer.
-#[derive(Clone)]
+/// A plugin's answer. Its serialised form is our own.
+#[derive(Clone, Deserialize, Serialize)]
 pub struct Response {
     /// For which images it holds.
     pub cache_key_type: CacheKeyType,
@@ -214,7 +219,7 @@ impl Response {
             api_version: Option<String>,
             cache_key_type: Option<Zeroizing<String>>,
             cache_duration: Option<Zeroizing<String>>,
-            auth: Option<BTreeMap<String, Option<AnsweredPair>>>,
+            auth: Option<BTreeMap<String, Option<Pair>>>,
         }
         let raw: Raw = parse(text, RESPONSE_KIND)?;
         if raw.kind.as_deref() != Some(RESPONSE_KIND) {
@@ -243,10 +248,7 @@ impl Response {
         Ok(Self {
             cache_key_type,
             cache_duration,
-            auth: auth
-                .into_iter()
-                .map(|(key, pair)| (key, pair.unwrap_or_default().into()))
-                .collect(),
+            auth: auth.into_iter().map(|(key, pair)| (key, pair.unwrap_or_default())).collect(),
         })
     }
 
@@ -261,14 +263,14 @@ impl Response {
             cache_key_type: CacheKeyType,
             #[serde(skip_serializing_if = "Option::is_none")]
             cache_duration: Option<String>,
-            auth: BTreeMap<&'a str, RawPair<'a>>,
+            auth: &'a BTreeMap<String, Pair>,
         }
         line(&Raw {
             kind: RESPONSE_KIND,
             api_version: version.api_version(),
             cache_key_type: self.cache_key_type,
             cache_duration: self.cache_duration.map(seconds),
-            auth: self.auth.iter().map(|(key, pair)| (key.as_str(), RawPair::of(pair))).collect(),
+            auth: &self.auth,
         })
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::Providers;
-use credential_sources::kubelet::run::{Answer, Question, RunError, ask};
+use credential_sources::kubelet::protocol::Response;
+use credential_sources::kubelet::run::{Failure, Question, ask, ask_by};
 use registry_config::{Credentials, RegistryHost};
 use tempfile::TempDir;
 use test_command::example;
@@ -75,16 +76,17 @@ impl Node {
         std::os::unix::fs::symlink(example("plugin"), self.path(behaviour)).unwrap();
     }
 
-    /// Asks every plugin about reg.corp.
-    fn ask(&self, within: Duration) -> Vec<Result<Answer, RunError>> {
+    /// A question to every plugin about reg.corp.
+    fn questions(&self) -> Vec<Question> {
         let mut providers = Providers::default();
         providers.add(self.config.as_bytes()).unwrap();
-        let questions: Vec<_> = providers
-            .list()
-            .iter()
-            .map(|provider| Question { provider, image: "reg.corp/probe".into() })
-            .collect();
-        ask(self.dir.path(), &questions, Instant::now() + within)
+        let ask = |provider| Question::new(self.dir.path(), provider, "reg.corp/probe".into());
+        providers.list().iter().map(ask).collect()
+    }
+
+    /// Asks every plugin about reg.corp.
+    fn ask(&self, within: Duration) -> Vec<Result<Response, Failure>> {
+        ask(&self.questions(), Instant::now() + within)
     }
 
     fn pid(&self, behaviour: &str) -> String {
@@ -94,10 +96,10 @@ impl Node {
 }
 
 /// User and password of the one pair in an answer.
-fn pair(answer: &Result<Answer, RunError>) -> (String, String) {
+fn pair(answer: &Result<Response, Failure>) -> (String, String) {
     let answer = answer.as_ref().unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
-    let (offers, _) = offers(&host, &[("plugin", &answer.response)]);
+    let (offers, _) = offers(&host, &[("plugin", answer)]);
     let Credentials::Basic { username, password } = &offers[0].offered else {
         panic!("{offers:?}")
     };
@@ -105,9 +107,9 @@ fn pair(answer: &Result<Answer, RunError>) -> (String, String) {
 }
 
 /// Requires an error with these words, and none that a plugin wrote.
-fn refused(answer: &Result<Answer, RunError>, words: &str) {
+fn refused(answer: &Result<Response, Failure>, words: &str) {
     let error = answer.as_ref().unwrap_err();
-    let (shown, debug) = (error.to_string(), format!("{error:?}"));
+    let (shown, debug) = (&error.why, format!("{error:?}"));
     assert!(shown.contains(words), "{shown}");
     assert!(!shown.contains("hunter2") && !debug.contains("hunter2"), "{debug}");
 }
@@ -266,4 +268,30 @@ fn after_the_deadline_nothing_is_started() {
     let answers = node.ask(Duration::ZERO);
     refused(&answers[0], "took longer");
     assert!(!mark.exists());
+}
+
+/// Who asks in a sandbox's place hangs itself, and the sandbox would wait for it without end.
+#[test]
+fn a_child_that_asks_has_a_limit_and_must_be_understood() {
+    let mut node = Node::new();
+    node.shell("script", "exit 3");
+    let asked = |script: &str| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        ask_by(command, &node.questions(), Instant::now() + Duration::from_secs(1))
+    };
+    let whole = r#"echo '[{"Err":{"why":"no reason","hung":false}}]'"#;
+    for (script, words) in [
+        ("sleep 3600 & sleep 3600", "took longer"),
+        ("exit 9", "exit code 9"),
+        ("echo hunter2", "it is not whole"),
+        ("echo '[]'", "it is not whole"),
+        ("head -c 300000 /dev/zero", "more than 262144 bytes"),
+        (whole, "no reason"),
+        // It has the questions.
+        (&format!("grep -q reg.corp/probe && {whole}"), "no reason"),
+    ] {
+        let [answer] = asked(script).try_into().unwrap();
+        refused(&answer, words);
+    }
 }

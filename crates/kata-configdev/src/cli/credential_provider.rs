@@ -11,7 +11,6 @@ use credential_sources::kubelet::protocol::{
 };
 use foreign_text::bounded::read_stream;
 use registry_config::{Credentials, Document, Match, Registries, Registry, RegistryHost};
-use zeroize::Zeroizing;
 
 use super::config::SettingsFile;
 use crate::SandboxError;
@@ -117,9 +116,10 @@ fn pair(entry: &Registry, registries: &Registries) -> Option<Pair> {
     let lent =
         entry.mirrors.iter().any(|mirror| registries.literal_entry_for(mirror.host()).is_none());
     match &entry.credentials {
-        Credentials::Basic { username, password } if !lent => {
-            Some(Pair { username: Zeroizing::new(username.clone()), password: password.clone() })
-        }
+        Credentials::Basic { username, password } if !lent => Some(Pair {
+            username: username.clone().into(),
+            password: password.expose().to_owned().into(),
+        }),
         _ => None,
     }
 }

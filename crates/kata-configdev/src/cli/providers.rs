@@ -13,10 +13,10 @@ use super::explain::sandbox::place::Places;
 use super::explain::sandbox::registry::{Registries, Registry, row};
 use super::explain::{Row, print_rows};
 use crate::cli::CommandError;
+use crate::exit;
 use crate::providers::{Kept, Line, Outcome};
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
 use crate::settings::Settings;
-use crate::{exit, orphans};
 
 /// Asks the kubelet's credential providers now, and shows what each of them gives for which
 /// registry.
@@ -70,20 +70,19 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         return Err(CommandError::NoProviders);
     }
     let is_by_namespace = settings.is_by_namespace();
-    let asked = Settings {
+    let mut asked = Settings {
         // Whether sandboxes get anything is another question.
         enabled: true,
         // As is, of whose.
         document: settings.document.filter(|_| !is_by_namespace),
         ..settings
     };
+    asked.credential_providers.by_child = true;
     let Some(chosen) = SandboxDocument::of_node(&asked)? else {
         return Err(CommandError::NoProviders);
     };
     let places = Places::of(&chosen.file);
-    let complete = orphans::end_after(&asked.credential_providers, || {
-        chosen.provide_by(&asked, Kept::Ignored)
-    });
+    let complete = chosen.provide_by(&asked, Kept::Ignored);
     let document = (complete.chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
     let contribution = &complete.contribution;
     let registries = Registries {

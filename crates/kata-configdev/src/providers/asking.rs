@@ -3,87 +3,88 @@
 use std::time::Instant;
 
 use credential_sources::kubelet::answer::source;
-use credential_sources::kubelet::run::{Question, RunError, ask};
+use credential_sources::kubelet::run::{Question, ask, ask_by};
 
-use super::cache::{Cache, keep};
+use super::answers::{Answers, kept_for};
 use super::questions::Inquiry;
-use super::{Kept, Outcome, Provided, about};
-use crate::settings::Sources;
+use super::{Kept, NotKept, Outcome, Provided, about, child};
+use crate::settings::{Settings, Sources};
 
 /// What is told where the agent is left to ask.
 const LEFT: &str = "the node agent asks it, and puts what it answers onto the sandbox's disk; \
     until then the sandbox has nothing of it";
 
-/// Answers the open questions from the cache, else by the plugins, all at once.
+/// Answers the open questions by what is kept, else by the plugins, all at once.
 pub(super) fn answer(
     questions: &mut [Inquiry<'_>],
-    sources: &Sources,
+    (settings, sources): (&Settings, &Sources),
     deadline: Instant,
-    (mut cache, kept): (Option<Cache>, Kept),
+    kept: Kept,
     provided: &mut Provided,
 ) {
-    let needed = |one: &&mut Inquiry<'_>| one.outcome != Outcome::Unneeded;
-    for one in questions.iter_mut().filter(needed) {
-        if let Some(cache) = cache.as_ref().filter(|_| kept != Kept::Ignored) {
-            from_cache(one, cache, provided);
+    let answers = Answers::open(&settings.run_root, true);
+    let mut tell = |one: &Inquiry<'_>, text: &str| {
+        let finding = about(&source(&one.plugin.provider.name), one.host, text);
+        provided.findings.push(finding);
+    };
+    let mut open = Vec::new();
+    for one in questions.iter_mut().filter(|one| one.outcome != Outcome::Unneeded) {
+        let answers = answers.as_ref().filter(|_| kept != Kept::Ignored);
+        let answer = answers.and_then(|answers| answers.answer(&one.fingerprint, one.host));
+        let failure = answers.and_then(|answers| answers.failure(&one.fingerprint, one.host));
+        match (answer, failure) {
+            (Some((response, left)), _) => {
+                one.outcome = Outcome::Kept { left };
+                one.response = Some(response);
+            }
+            (None, Some((why, left))) => {
+                one.outcome = Outcome::FailedBefore { left };
+                tell(one, &format!("not asked again so soon after it failed: {why}"));
+            }
+            (None, None) if kept == Kept::Only => {
+                one.outcome = Outcome::LeftToAgent;
+                tell(one, LEFT);
+            }
+            (None, None) => open.push(one),
         }
     }
-    let open =
-        questions.iter_mut().filter(|one| one.response.is_none() && one.outcome == Outcome::Failed);
-    let mut open: Vec<_> = open.collect();
-    if kept == Kept::Only {
-        for one in open {
-            one.outcome = Outcome::LeftToAgent;
-            let finding = about(&source(&one.plugin.provider.name), one.host, LEFT);
-            provided.findings.push(finding);
-        }
+    if open.is_empty() {
         return;
     }
-    let asked: Vec<_> = open
-        .iter()
-        .map(|one| Question { provider: one.plugin.provider, image: one.image() })
-        .collect();
-    let results = ask(&sources.bin_dir, &asked, deadline);
+    let asked =
+        open.iter().map(|one| Question::new(&sources.bin_dir, one.plugin.provider, one.image()));
+    let asked: Vec<_> = asked.collect();
+    let results = match settings.credential_providers.by_child {
+        true => ask_by(child::command(), &asked, deadline),
+        false => ask(&asked, deadline),
+    };
+    let mut answers = answers.and_then(Answers::locked);
     for (one, result) in open.iter_mut().zip(results) {
-        let provider = one.plugin.provider;
         match result {
-            Ok(answer) => {
-                // Whether or not the answer may be kept.
-                if let Some(cache) = &cache {
-                    cache.forget_failure(&one.fingerprint, one.host);
+            Ok(response) => {
+                let kept_for = kept_for(&response, one.plugin.provider.default_cache);
+                if let Some(answers) = &mut answers {
+                    answers.keep(&one.fingerprint, one.host, &response, kept_for.ok());
                 }
-                let cache = cache.as_mut();
-                let default = provider.default_cache;
-                let kept_for = keep(cache, &one.fingerprint, one.host, &answer, default);
                 one.outcome = Outcome::Fresh { kept_for };
-                one.response = Some(answer.response);
+                one.response = Some(response);
             }
-            Err(error) => {
-                let why = error.to_string();
-                let hung = matches!(error, RunError::TimedOut);
-                if hung {
+            Err(failure) => {
+                if let Some(answers) = &mut answers {
+                    answers.fail(&one.fingerprint, one.host, &failure);
+                }
+                if failure.hung {
                     one.outcome = Outcome::Hung;
                 }
-                if let Some(cache) = &mut cache {
-                    cache.remember_failure(&one.fingerprint, one.host, &why, hung);
-                }
-                let finding = about(&source(&provider.name), one.host, &why);
-                provided.findings.push(finding);
+                tell(one, &failure.why);
             }
         }
     }
-}
-
-/// What an earlier sandbox got of the plugin: an answer, or none.
-fn from_cache(one: &mut Inquiry<'_>, cache: &Cache, provided: &mut Provided) {
-    let provider = one.plugin.provider;
-    if let Some(found) = cache.find(&one.fingerprint, one.host, provider.version) {
-        one.outcome = Outcome::Kept { left: found.left };
-        one.response = Some(found.response);
-    } else if let Some(failure) = cache.failure(&one.fingerprint, one.host) {
-        one.outcome = Outcome::FailedBefore { left: failure.left };
-        let text = format!("not asked again so soon after it failed: {}", failure.why);
-        let finding = about(&source(&provider.name), one.host, &text);
-        provided.findings.push(finding);
+    if !answers.is_some_and(|answers| answers.write()) {
+        for one in open {
+            if let Outcome::Fresh { kept_for: kept_for @ Ok(_) } = &mut one.outcome {
+                *kept_for = Err(NotKept::NoPlace);
+            }
+        }
     }
 }

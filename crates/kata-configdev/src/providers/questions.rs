@@ -12,7 +12,7 @@ use credential_sources::kubelet::{PROBE, probe};
 use credential_sources::merge;
 use registry_config::{Registries, RegistryHost, RegistryName};
 
-use super::fingerprint::Fingerprint;
+use super::fingerprint::fingerprint;
 use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};
 use crate::host_file::{FileFault, require_administered};
 use crate::settings::{AskedRegistries, MAX_REGISTRIES, Sources};
@@ -62,7 +62,7 @@ pub(super) struct Inquiry<'a> {
     /// The repositories of the registry that the plugin is for, if not for all.
     pub(super) repositories: Option<String>,
     /// Of the plugin and the repositories.
-    pub(super) fingerprint: Fingerprint,
+    pub(super) fingerprint: String,
     pub(super) outcome: Outcome,
     pub(super) response: Option<Response>,
 }
@@ -167,19 +167,16 @@ pub(super) fn questions<'a>(
                 let text = "there are too many plugins for too many registries; it is not asked";
                 provided.findings.push(about(&source, host, text));
             } else {
-                pending.extend(scopes.into_iter().map(|repositories| {
-                    Inquiry {
-                        plugin,
-                        host,
-                        fingerprint: Fingerprint::of(plugin.provider, &plugin.program)
-                            .about(repositories.as_deref()),
-                        repositories,
-                        outcome: match is_taken {
-                            true => Outcome::Unneeded,
-                            false => Outcome::Failed,
-                        },
-                        response: None,
-                    }
+                pending.extend(scopes.into_iter().map(|repositories| Inquiry {
+                    plugin,
+                    host,
+                    fingerprint: fingerprint(provider, &plugin.program, repositories.as_deref()),
+                    repositories,
+                    outcome: match is_taken {
+                        true => Outcome::Unneeded,
+                        false => Outcome::Failed,
+                    },
+                    response: None,
                 }));
             }
         }

@@ -44,6 +44,10 @@ pub struct CredentialProviders {
     /// Whether the wrapper leaves them to the node agent where that runs, and the sandbox's disk
     /// can be updated.
     pub leave_to_agent: bool,
+    /// Whether a [child](crate::providers::child) runs them: for the programs of ours whose process
+    /// must have nothing of theirs.
+    #[serde(skip)]
+    pub by_child: bool,
 }
 
 impl Default for CredentialProviders {
@@ -54,6 +58,7 @@ impl Default for CredentialProviders {
             registries: AskedRegistries::default(),
             deadline: DEFAULT_DEADLINE,
             leave_to_agent: true,
+            by_child: false,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Messages as JSON.
 
 use foreign_text::json::{self, Duplicates, Limits, MAX_DEPTH};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{MAX_MESSAGE_BYTES, MessageError, Pair};
+use super::{MAX_MESSAGE_BYTES, MessageError};
 
 /// Before serde sees a text, which takes the last of two keys in a map.
 const LIMITS: Limits =
@@ -24,7 +24,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(
 }
 
 /// `value` as one line of JSON.
-pub(super) fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
+pub(in crate::kubelet) fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
     // A vector that grows would leave its old copy in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(MAX_MESSAGE_BYTES));
     // Texts by texts into memory: nothing that could fail.
@@ -33,42 +33,4 @@ pub(super) fn line(value: &impl Serialize) -> Zeroizing<Vec<u8>> {
     }
     text.push(b'\n');
     text
-}
-
-#[derive(Serialize)]
-pub(super) struct RawPair<'a> {
-    username: Shown<'a>,
-    password: Shown<'a>,
-}
-
-impl<'a> RawPair<'a> {
-    pub(super) fn of(pair: &'a Pair) -> Self {
-        Self { username: Shown(&pair.username), password: Shown(pair.password.expose()) }
-    }
-}
-
-/// A secret in the one message that is there to carry it.
-struct Shown<'a>(&'a str);
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0)
-    }
-}
-
-/// What an answer has under one key.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AnsweredPair {
-    username: Option<Zeroizing<String>>,
-    password: Option<Zeroizing<String>>,
-}
-
-impl From<AnsweredPair> for Pair {
-    fn from(answered: AnsweredPair) -> Self {
-        Self {
-            username: answered.username.unwrap_or_default(),
-            password: answered.password.unwrap_or_default().into(),
-        }
-    }
 }

@@ -13,8 +13,7 @@ use rustix::process::{
 };
 use zeroize::Zeroizing;
 
-use super::RunError;
-use crate::kubelet::protocol::{MAX_MESSAGE_BYTES, MessageError};
+use super::Failure;
 
 /// How long the end of a killed process is waited for: it takes longer only inside of the kernel,
 /// where nothing helps.
@@ -29,15 +28,15 @@ pub(super) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn of(child: &'a mut Child) -> Result<Self, RunError> {
-        let opened = child.stdout.take().ok_or(RunError::Lost).and_then(|stdout| {
+    pub(super) fn of(child: &'a mut Child) -> Result<Self, Failure> {
+        let opened = child.stdout.take().ok_or_else(Failure::lost).and_then(|stdout| {
             match pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
                 // It has ended, cannot be waited for, and its number is another process's.
-                Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(RunError::Lost),
+                Ok(process) if !is_ours(WaitId::PidFd(process.as_fd())) => Err(Failure::lost()),
                 Ok(process) => Ok((stdout, process)),
                 // It has ended and cannot be waited for.
-                Err(Errno::SRCH) => Err(RunError::Lost),
-                Err(errno) => Err(RunError::Output(errno.into())),
+                Err(Errno::SRCH) => Err(Failure::lost()),
+                Err(errno) => Err(Failure::output(errno)),
             }
         });
         match opened {
@@ -58,8 +57,9 @@ impl<'a> Running<'a> {
     pub(super) fn converse(
         &mut self,
         input: &[u8],
+        most: usize,
         deadline: Instant,
-    ) -> Result<Zeroizing<Vec<u8>>, RunError> {
+    ) -> Result<Zeroizing<Vec<u8>>, Failure> {
         if let Some(mut stdin) = self.child.stdin.take() {
             // A question is shorter than a pipe is wide, so this does not block. A plugin that does
             // not read it needs it not.
@@ -67,7 +67,7 @@ impl<'a> Running<'a> {
         }
         // A vector that grows would leave its old copy in freed memory. What is not used is never
         // touched.
-        let mut output = Zeroizing::new(vec![0; MAX_MESSAGE_BYTES + 1]);
+        let mut output = Zeroizing::new(vec![0; most + 1]);
         let mut length = 0;
         let (mut open, mut ended) = (true, false);
         loop {
@@ -75,11 +75,12 @@ impl<'a> Running<'a> {
             let wait = if ended { Some(Duration::ZERO) } else { None };
             let ready = self.wait(open, deadline, wait)?;
             if ready.output {
-                let count = self.stdout.read(&mut output[length..]).map_err(RunError::Output)?;
+                let count = self.stdout.read(&mut output[length..]).map_err(Failure::output)?;
                 open = count > 0;
                 length += count;
                 if length == output.len() {
-                    return Err(RunError::Message(MessageError::TooLong));
+                    let rule = format_args!("it has more than {most} bytes");
+                    return Err(Failure::unusable(rule));
                 }
             }
             if ended && (!open || !ready.output) {
@@ -95,12 +96,12 @@ impl<'a> Running<'a> {
         open: bool,
         deadline: Instant,
         at_most: Option<Duration>,
-    ) -> Result<Ready, RunError> {
+    ) -> Result<Ready, Failure> {
         loop {
             let left = deadline
                 .checked_duration_since(Instant::now())
                 .filter(|left| !left.is_zero())
-                .ok_or(RunError::TimedOut)?;
+                .ok_or_else(Failure::hung)?;
             let left = at_most.map_or(left, |at_most| at_most.min(left));
             let mut descriptors = vec![PollFd::new(&self.process, PollFlags::IN)];
             if open {
@@ -115,13 +116,13 @@ impl<'a> Running<'a> {
                     return Ok(Ready { process: is_ready(0), output: is_ready(1) });
                 }
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(RunError::Output(errno.into())),
+                Err(errno) => return Err(Failure::output(errno)),
             }
         }
     }
 
     /// Kills the plugin and whatever is left of its group, and takes its exit status.
-    pub(super) fn end(self) -> Result<ExitStatus, RunError> {
+    pub(super) fn end(self) -> Result<ExitStatus, Failure> {
         // A child that can be waited for still has its number, and the group of that number is its
         // own.
         if is_ours(WaitId::PidFd(self.process.as_fd())) {
@@ -131,8 +132,8 @@ impl<'a> Running<'a> {
         let _ = pidfd_send_signal(&self.process, Signal::KILL);
         let mut descriptors = [PollFd::new(&self.process, PollFlags::IN)];
         match poll(&mut descriptors, timespec(KILL_WITHIN).as_ref()) {
-            Ok(0) => Err(RunError::TimedOut),
-            _ => self.child.wait().map_err(|_| RunError::Lost),
+            Ok(0) => Err(Failure::hung()),
+            _ => self.child.wait().map_err(|_| Failure::lost()),
         }
     }
 }

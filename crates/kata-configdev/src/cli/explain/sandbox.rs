@@ -22,9 +22,9 @@ use crate::cli::CommandError;
 use crate::namespace::Namespace;
 use crate::providers::Line;
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
+use crate::sandbox_spec;
 use crate::sandbox_spec::Pod;
 use crate::settings::{CredentialProviders, Settings};
-use crate::{orphans, sandbox_spec};
 
 /// How messages call a document that is no file.
 const OFFERED: &str = "what credential providers offer";
@@ -112,6 +112,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandEr
     if arguments.no_providers {
         settings.credential_providers = CredentialProviders::default();
     }
+    settings.credential_providers.by_child = true;
     Ok((settings, providers))
 }
 
@@ -125,9 +126,7 @@ impl<'a> Answer<'a> {
     ) -> Self {
         let (chosen_by, namespace) = (chosen.chosen_by, chosen.namespace.clone());
         let places = Places::of(&chosen.file);
-        let complete = orphans::end_after(&settings.credential_providers, || {
-            chosen.provide_at_start(settings)
-        });
+        let complete = chosen.provide_at_start(settings);
         let path = (chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
         let registries = Registries {
             document: &complete.document,
