@@ -23,12 +23,12 @@ use std::time::Instant;
 use credential_sources::kubelet::answer::{offers, offers_below};
 use credential_sources::kubelet::config::Provider;
 use credential_sources::{Finding, Loss, Offer, merge};
-use registry_config::{Document, Registries, RegistryHost};
+use registry_config::{Document, Registries};
 
 use self::answers::Answers;
 use self::questions::Inquiry;
 use crate::choice::DocumentText;
-use crate::settings::{AskedRegistries, Settings};
+use crate::settings::{AskedRegistries, AskedRegistry, Settings};
 
 pub use self::contribution::{AskedPlugin, Contribution, Line, LineKind, NotKept, Outcome};
 pub use self::listing::{ListingFault, read as read_listing};
@@ -45,7 +45,7 @@ const NOT_FOUND: &str = "the kubelet's configuration of them is not found where 
 #[derive(Debug, Default)]
 pub struct Provided {
     /// The registries that the settings mean.
-    pub hosts: Vec<RegistryHost>,
+    pub registries: Vec<AskedRegistry>,
     /// The offers, those of one registry in the order in which the kubelet would try them.
     pub offers: Vec<Offer>,
     /// Who was asked.
@@ -72,7 +72,7 @@ pub fn add(
     (text, document): (&DocumentText, &Document),
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
-    let Some(Provided { hosts, offers, asked, uncovered, cannot_ask, mut findings }) =
+    let Some(Provided { registries, offers, asked, uncovered, cannot_ask, mut findings }) =
         provided(settings, &document.registries, kept)
     else {
         return (None, Contribution::default());
@@ -98,7 +98,7 @@ pub fn add(
     }
     let contribution = Contribution {
         by_agent: kept == Kept::Only,
-        hosts,
+        registries,
         asked,
         uncovered,
         cannot_ask,
@@ -138,7 +138,7 @@ pub enum Kept {
 #[must_use]
 pub fn uncovered(registries: &AskedRegistries, listed: &[Provider]) -> Vec<Uncovered> {
     let mut provided = Provided::default();
-    questions::hosts(registries, listed, &mut provided);
+    questions::registries(registries, listed, &mut provided);
     provided.uncovered
 }
 
@@ -151,8 +151,11 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     if !asked.is_wanted() {
         return None;
     }
-    let mut provided =
-        Provided { hosts: asked.registries.named.clone(), cannot_ask: true, ..Provided::default() };
+    let mut provided = Provided {
+        registries: asked.registries.named.clone(),
+        cannot_ask: true,
+        ..Provided::default()
+    };
     let Some(sources) = asked.sources(Path::new("/")) else {
         provided.lose(ALL, NOT_FOUND.into());
         return Some(provided);
@@ -164,36 +167,42 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
             return Some(provided);
         }
     };
-    let hosts = questions::hosts(&asked.registries, listed.list(), &mut provided);
+    let named = questions::registries(&asked.registries, listed.list(), &mut provided);
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
-    provided.cannot_ask = plugins.is_empty() && !hosts.is_empty();
-    let mut questions = questions::questions(&plugins, &hosts, registries, &mut provided);
+    provided.cannot_ask = plugins.is_empty() && !named.is_empty();
+    let mut questions = questions::questions(&plugins, &named, registries, &mut provided);
     if !questions.is_empty() {
         asking::answer(&mut questions, (settings, &sources), deadline, kept, &mut provided);
     }
     // The questions about one registry stand together; those about some of its repositories are a
     // matter of their own.
-    let is_same = |one: &Inquiry<'_>, next: &Inquiry<'_>| {
-        (one.host, &one.repositories) == (next.host, &next.repositories)
+    let place = |one: &Inquiry<'_>| {
+        let host = &one.registry.host;
+        (named.iter().position(|known| known.host == *host), one.repositories.clone())
     };
-    questions.sort_by(|one, next| {
-        let place = |host: &RegistryHost| hosts.iter().position(|known| known == host);
-        (place(one.host), &one.repositories).cmp(&(place(next.host), &next.repositories))
-    });
-    for same in questions.chunk_by(is_same) {
+    questions.sort_by_key(place);
+    for same in questions.chunk_by(|one, next| place(one) == place(next)) {
         let answers: Vec<_> = same.iter().filter_map(Inquiry::answer).collect();
-        let (mut offers, mut findings) = match &same[0].repositories {
-            None => offers(same[0].host, &answers),
-            Some(repositories) => offers_below(same[0].host, repositories, &answers),
+        let Inquiry { registry, repositories, .. } = &same[0];
+        let (mut offers, findings) = match repositories {
+            None => offers(&registry.host, &answers),
+            Some(repositories) => offers_below(&registry.host, repositories, &answers),
         };
         provided.offers.append(&mut offers);
-        provided.findings.append(&mut findings);
+        // What is about the host is about the part of it that was asked about.
+        let host = registry.host.to_string();
+        provided.findings.extend(findings.into_iter().map(|mut finding| {
+            if finding.key == host {
+                finding.key = registry.to_string();
+            }
+            finding
+        }));
     }
     provided.asked = questions.into_iter().map(Inquiry::into_asked).collect();
-    provided.hosts = hosts;
+    provided.registries = named;
     Some(provided)
 }
 
-fn about(source: &str, host: &RegistryHost, text: &str) -> Finding {
-    Finding::new(source, &host.to_string(), Loss::Lost, text)
+fn about(source: &str, registry: &AskedRegistry, text: &str) -> Finding {
+    Finding::new(source, &registry.to_string(), Loss::Lost, text)
 }

@@ -17,7 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub use credential_providers::{
-    AskedRegistries, CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources,
+    AskedRegistries, AskedRegistry, CredentialProviders, MAX_DEADLINE, MAX_REGISTRIES, Sources,
 };
 pub use effective::{Effective, Origin, Origins};
 pub use error::SettingsError;

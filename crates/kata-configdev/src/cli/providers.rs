@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         file: document.clone().unwrap_or_default(),
         places,
         contribution,
-        asked: &contribution.hosts,
+        asked: &contribution.registries,
     };
     let sources = asked.credential_providers.sources(Path::new("/"));
     let lines = contribution.lines().into_iter();

@@ -24,14 +24,15 @@ pub(super) fn answer(
 ) {
     let answers = Answers::open(&settings.run_root, true);
     let mut tell = |one: &Inquiry<'_>, text: &str| {
-        let finding = about(&source(&one.plugin.provider.name), one.host, text);
+        let finding = about(&source(&one.plugin.provider.name), one.registry, text);
         provided.findings.push(finding);
     };
     let mut open = Vec::new();
     for one in questions.iter_mut().filter(|one| one.outcome != Outcome::Unneeded) {
         let answers = answers.as_ref().filter(|_| kept != Kept::Ignored);
-        let answer = answers.and_then(|answers| answers.answer(&one.fingerprint, one.host));
-        let failure = answers.and_then(|answers| answers.failure(&one.fingerprint, one.host));
+        let host = &one.registry.host;
+        let answer = answers.and_then(|answers| answers.answer(&one.fingerprint, host));
+        let failure = answers.and_then(|answers| answers.failure(&one.fingerprint, host));
         match (answer, failure) {
             (Some((response, left)), _) => {
                 one.outcome = Outcome::Kept { left };
@@ -60,18 +61,19 @@ pub(super) fn answer(
     };
     let mut answers = answers.and_then(Answers::locked);
     for (one, result) in open.iter_mut().zip(results) {
+        let host = &one.registry.host;
         match result {
             Ok(response) => {
                 let kept_for = kept_for(&response, one.plugin.provider.default_cache);
                 if let Some(answers) = &mut answers {
-                    answers.keep(&one.fingerprint, one.host, &response, kept_for.ok());
+                    answers.keep(&one.fingerprint, host, &response, kept_for.ok());
                 }
                 one.outcome = Outcome::Fresh { kept_for };
                 one.response = Some(response);
             }
             Err(failure) => {
                 if let Some(answers) = &mut answers {
-                    answers.fail(&one.fingerprint, one.host, &failure);
+                    answers.fail(&one.fingerprint, host, &failure);
                 }
                 if failure.hung {
                     one.outcome = Outcome::Hung;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use credential_sources::merge::{Decision, Merged, Winner};
 use credential_sources::{Finding, Loss};
-use registry_config::{Effect, RegistryHost, RegistryName};
+use registry_config::{Effect, RegistryName};
 
 use super::Uncovered;
+use crate::settings::AskedRegistry;
 
 /// What became of the plugins' offers.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +16,7 @@ pub struct Contribution {
     /// Whether the node agent asks the plugins, and what is kept is all that was taken.
     pub by_agent: bool,
     /// The registries that plugins are for, by the settings.
-    pub hosts: Vec<RegistryHost>,
+    pub registries: Vec<AskedRegistry>,
     /// Every plugin that is for one of them, once for each.
     pub asked: Vec<AskedPlugin>,
     /// The patterns for which no registry is named.
@@ -36,8 +37,8 @@ pub struct Contribution {
 pub struct AskedPlugin {
     /// How messages call the plugin.
     pub source: String,
-    /// The registry.
-    pub host: RegistryHost,
+    /// The registry, or the part of it that the settings name.
+    pub registry: AskedRegistry,
     /// The first segments of the repositories that it is for; `None` for all of the registry.
     pub repositories: Option<String>,
     /// Where its answer is from.

@@ -9,13 +9,13 @@ use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::program;
 use credential_sources::kubelet::{PROBE, probe};
-use credential_sources::merge;
-use registry_config::{Registries, RegistryHost, RegistryName};
+use credential_sources::merge::{is_taken, is_taken_below};
+use registry_config::{Registries, RegistryName, is_below};
 
 use super::fingerprint::fingerprint;
 use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};
 use crate::host_file::{FileFault, require_administered};
-use crate::settings::{AskedRegistries, MAX_REGISTRIES, Sources};
+use crate::settings::{AskedRegistries, AskedRegistry, MAX_REGISTRIES, Sources};
 
 /// The most programs that are started for one sandbox, all at once. Free to change.
 const MAX_QUESTIONS: usize = 64;
@@ -58,8 +58,8 @@ pub(super) fn usable<'a>(
 /// One plugin that is asked about one registry, and what comes of it.
 pub(super) struct Inquiry<'a> {
     pub(super) plugin: &'a Plugin<'a>,
-    pub(super) host: &'a RegistryHost,
-    /// The repositories of the registry that the plugin is for, if not for all.
+    pub(super) registry: &'a AskedRegistry,
+    /// The repositories of the registry that it is asked about, if not about all.
     pub(super) repositories: Option<String>,
     /// Of the plugin and the repositories.
     pub(super) fingerprint: String,
@@ -76,15 +76,15 @@ impl Inquiry<'_> {
     /// The image that the plugin is asked about; it need not exist.
     pub(super) fn image(&self) -> String {
         match &self.repositories {
-            None => probe(self.host),
-            Some(repositories) => format!("{}/{repositories}/{PROBE}", self.host),
+            None => probe(&self.registry.host),
+            Some(repositories) => format!("{}/{repositories}/{PROBE}", self.registry.host),
         }
     }
 
     pub(super) fn into_asked(self) -> AskedPlugin {
         AskedPlugin {
             source: source(&self.plugin.provider.name),
-            host: self.host.clone(),
+            registry: self.registry.clone(),
             repositories: self.repositories,
             outcome: self.outcome,
         }
@@ -93,70 +93,61 @@ impl Inquiry<'_> {
 
 /// The registries of the settings, and those that the kubelet's own configuration names where the
 /// settings say so. Of its patterns only those name one that have no glob.
-pub(super) fn hosts(
-    registries: &AskedRegistries,
+pub(super) fn registries(
+    asked: &AskedRegistries,
     listed: &[Provider],
     provided: &mut Provided,
-) -> Vec<RegistryHost> {
-    let mut hosts = registries.named.clone();
-    if !registries.match_images {
-        return hosts;
+) -> Vec<AskedRegistry> {
+    let mut registries = asked.named.clone();
+    if !asked.match_images {
+        return registries;
     }
     let patterns = listed.iter().flat_map(|provider| &provider.patterns);
     let mut beyond = 0;
-    for host in patterns.filter_map(Pattern::registry) {
-        if hosts.contains(&host) {
+    for registry in patterns.filter_map(Pattern::registry).map(AskedRegistry::from) {
+        if registries.contains(&registry) {
             continue;
         }
-        match hosts.len() < MAX_REGISTRIES {
-            true => hosts.push(host),
+        match registries.len() < MAX_REGISTRIES {
+            true => registries.push(registry),
             false => beyond += 1,
         }
     }
-    provided.uncovered = Uncovered::of(listed, &hosts);
+    provided.uncovered = Uncovered::of(listed, &registries);
     if beyond > 0 {
         let text = format!(
             "\"matchImages\" names more than {MAX_REGISTRIES} registries; {beyond} are left out"
         );
         provided.lose(ALL, text);
     }
-    hosts
+    registries
 }
 
-/// The questions about the registries `hosts` of the settings. Those for which the document has
+/// The questions about the `registries` of the settings. Those for which the document has
 /// credentials are no open ones: these win over every offer, so no sandbox has to wait for one.
 pub(super) fn questions<'a>(
     plugins: &'a [Plugin<'a>],
-    hosts: &'a [RegistryHost],
+    registries: &'a [AskedRegistry],
     document: &Registries,
     provided: &mut Provided,
 ) -> Vec<Inquiry<'a>> {
     let mut pending: Vec<Inquiry<'a>> = Vec::new();
     let mut told = BTreeSet::new();
-    for host in hosts {
-        let Ok(image) = Pattern::parse(&probe(host)) else {
-            continue;
-        };
-        let for_host = |plugin: &Plugin<'_>| {
-            let mut patterns = plugin.provider.patterns.iter();
-            patterns.any(|pattern| pattern.matches(&image) || pattern.matches_host_of(&image))
-        };
+    for registry in registries {
+        let scoped = plugins.iter().filter_map(|one| Some((one, scopes(one.provider, registry)?)));
+        let scoped: Vec<_> = scoped.collect();
         // Where no plugin can be used at all, that was told.
-        if !plugins.is_empty() && !plugins.iter().any(for_host) {
+        if !plugins.is_empty() && scoped.is_empty() {
             let text = "it is among the registries of the settings, but no usable plugin is for it";
-            provided.findings.push(about(ALL, host, text));
+            provided.findings.push(about(ALL, registry, text));
         }
-        let is_taken = merge::is_taken(document, host);
-        for plugin in plugins {
+        for (plugin, scopes) in scoped {
             let provider = plugin.provider;
             let source = source(&provider.name);
-            let Some(scopes) = scopes(provider, &image, host) else {
-                continue;
-            };
             if scopes.is_empty() {
                 let text = "it is for a part of the registry that is no beginning of a \
                     repository's name, and is not asked";
-                provided.findings.push(about(&source, host, text));
+                provided.findings.push(about(&source, registry, text));
             } else if provider.wants_token {
                 if told.insert(&provider.name) {
                     let text = "it wants a service account's token, which only the kubelet has, \
@@ -165,42 +156,55 @@ pub(super) fn questions<'a>(
                 }
             } else if pending.len() + scopes.len() > MAX_QUESTIONS {
                 let text = "there are too many plugins for too many registries; it is not asked";
-                provided.findings.push(about(&source, host, text));
+                provided.findings.push(about(&source, registry, text));
             } else {
-                pending.extend(scopes.into_iter().map(|repositories| Inquiry {
-                    plugin,
-                    host,
-                    fingerprint: fingerprint(provider, &plugin.program, repositories.as_deref()),
-                    repositories,
-                    outcome: match is_taken {
-                        true => Outcome::Unneeded,
-                        false => Outcome::Failed,
-                    },
-                    response: None,
-                }));
+                let host = &registry.host;
+                let inquiry = |repositories: Option<String>| {
+                    let below = repositories.as_deref();
+                    let is_taken = match below {
+                        None => is_taken(document, host),
+                        Some(below) => is_taken_below(document, host, below),
+                    };
+                    Inquiry {
+                        plugin,
+                        registry,
+                        fingerprint: fingerprint(provider, &plugin.program, below),
+                        repositories,
+                        outcome: match is_taken {
+                            true => Outcome::Unneeded,
+                            false => Outcome::Failed,
+                        },
+                        response: None,
+                    }
+                };
+                pending.extend(scopes.into_iter().map(inquiry));
             }
         }
     }
+    // Two of the settings' names may mean one question.
+    let mut known = BTreeSet::new();
+    pending.retain(|one| known.insert((one.fingerprint.clone(), one.registry.host.to_string())));
     pending
 }
 
-/// For which repositories of a registry a plugin is, by their first segments, `None` for all of
-/// them; nothing where it is not for this registry.
-fn scopes(
-    provider: &Provider,
-    image: &Pattern,
-    host: &RegistryHost,
-) -> Option<Vec<Option<String>>> {
-    let mut patterns =
-        provider.patterns.iter().filter(|pattern| pattern.matches_host_of(image)).peekable();
-    patterns.peek()?;
-    let patterns: Vec<_> = patterns.collect();
-    if !patterns.iter().all(|pattern| pattern.has_path()) {
-        return Some(vec![None]);
+/// For which repositories of what the settings name a plugin is, by their first segments, `None`
+/// for all of a registry; nothing where it is for none of these.
+fn scopes(provider: &Provider, registry: &AskedRegistry) -> Option<Vec<Option<String>>> {
+    let place = Pattern::parse(&format!("{registry}/")).ok()?;
+    let whole = &registry.repositories;
+    // What is no beginning of a repository's name is told.
+    let is_within = |pattern: &&Pattern| match (pattern.repositories(), whole) {
+        (Some(path), Some(whole)) => is_below(path, whole),
+        _ => true,
+    };
+    let patterns = provider.patterns.iter().filter(|pattern| pattern.matches_host_of(&place));
+    let (covering, parts): (Vec<_>, Vec<_>) = patterns.partition(|one| one.matches(&place));
+    if !covering.is_empty() {
+        return Some(vec![whole.clone()]);
     }
-    let is_name =
-        |repositories: &&str| RegistryName::parse(&format!("{host}/{repositories}")).is_ok();
-    let paths: BTreeSet<&str> =
-        patterns.iter().filter_map(|pattern| pattern.repositories()).filter(is_name).collect();
+    let mut parts = parts.into_iter().filter(is_within).peekable();
+    parts.peek()?;
+    let is_name = |path: &&str| RegistryName::parse(&format!("{}/{path}", registry.host)).is_ok();
+    let paths: BTreeSet<&str> = parts.filter_map(Pattern::repositories).filter(is_name).collect();
     Some(paths.into_iter().map(|path| Some(path.to_owned())).collect())
 }

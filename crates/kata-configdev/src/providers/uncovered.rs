@@ -6,9 +6,10 @@ use std::fmt;
 use credential_sources::kubelet::answer::source;
 use credential_sources::kubelet::config::Provider;
 use credential_sources::kubelet::matching::Pattern;
-use credential_sources::kubelet::probe;
 use foreign_text::shown;
 use registry_config::RegistryHost;
+
+use crate::settings::AskedRegistry;
 
 /// The patterns of one plugin. Displayed as what is to be done about it.
 #[derive(Clone, Debug)]
@@ -20,14 +21,14 @@ pub struct Uncovered {
 }
 
 impl Uncovered {
-    /// Those of the plugins `listed` that none of `hosts` is for.
-    pub(super) fn of(listed: &[Provider], hosts: &[RegistryHost]) -> Vec<Self> {
-        let probes = hosts.iter().map(|host| Pattern::parse(&probe(host)));
-        let probes: Vec<_> = probes.filter_map(Result::ok).collect();
+    /// Those of the plugins `listed` that none of the registries `asked` is for.
+    pub(super) fn of(listed: &[Provider], asked: &[AskedRegistry]) -> Vec<Self> {
+        let asked = asked.iter().map(|one| Pattern::parse(&one.to_string()));
+        let asked: Vec<_> = asked.filter_map(Result::ok).collect();
         let is_missed = |pattern: &&Pattern| {
             // A registry that has no place in the list is told otherwise.
             let has_glob = pattern.registry().is_none();
-            has_glob && !probes.iter().any(|probe| pattern.matches_host_of(probe))
+            has_glob && !asked.iter().any(|one| pattern.matches_host_of(one))
         };
         let of_plugin = |plugin: &Provider| {
             let patterns = plugin.patterns.iter().filter(is_missed).cloned();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use registry_config::RegistryHost;
+use registry_config::{InvalidName, RegistryHost, RegistryName};
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -63,11 +63,47 @@ impl Default for CredentialProviders {
     }
 }
 
+/// A registry that plugins are asked about, or some of its repositories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedRegistry {
+    /// The registry.
+    pub host: RegistryHost,
+    /// The first segments of the repositories, if not all are meant.
+    pub repositories: Option<String>,
+}
+
+impl AskedRegistry {
+    fn parse(text: &str) -> Result<Self, InvalidName> {
+        let name = RegistryName::parse(text)?;
+        let host = RegistryHost::parse(text.split('/').next().unwrap_or_default())?;
+        Ok(Self { host, repositories: name.repositories().map(str::to_owned) })
+    }
+
+    /// The name of an entry for it.
+    #[must_use]
+    pub fn name(&self) -> Option<RegistryName> {
+        RegistryName::parse(&self.to_string()).ok()
+    }
+}
+
+impl From<RegistryHost> for AskedRegistry {
+    fn from(host: RegistryHost) -> Self {
+        Self { host, repositories: None }
+    }
+}
+
+impl fmt::Display for AskedRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.repositories.is_some() { "/" } else { "" };
+        write!(f, "{}{slash}{}", self.host, self.repositories.as_deref().unwrap_or_default())
+    }
+}
+
 /// Which registries plugins are asked about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedRegistries {
     /// Those that the settings name.
-    pub named: Vec<RegistryHost>,
+    pub named: Vec<AskedRegistry>,
     /// Whether those count too that the kubelet's own configuration names: the patterns of
     /// `matchImages` without globs.
     pub match_images: bool,
@@ -140,7 +176,7 @@ impl<'de> Deserialize<'de> for AskedRegistries {
 
         /// A registry of the list; `None` is the keyword.
         #[derive(Deserialize)]
-        struct Asked(#[serde(deserialize_with = "asked")] Option<RegistryHost>);
+        struct Asked(#[serde(deserialize_with = "asked")] Option<AskedRegistry>);
 
         impl<'de> Visitor<'de> for Reading {
             type Value = AskedRegistries;
@@ -164,10 +200,10 @@ impl<'de> Deserialize<'de> for AskedRegistries {
                 while let Some(Asked(registry)) = list.next_element()? {
                     match registry {
                         None => found.match_images = true,
-                        Some(host) if found.named.contains(&host) => {
-                            return Err(broken(format_args!("{host} is there twice")));
+                        Some(one) if found.named.contains(&one) => {
+                            return Err(broken(format_args!("{one} is there twice")));
                         }
-                        Some(host) => found.named.push(host),
+                        Some(one) => found.named.push(one),
                     }
                 }
                 if found.named.len() > MAX_REGISTRIES {
@@ -181,10 +217,10 @@ impl<'de> Deserialize<'de> for AskedRegistries {
     }
 }
 
-fn asked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RegistryHost>, D::Error> {
+fn asked<'de, D: Deserializer<'de>>(from: D) -> Result<Option<AskedRegistry>, D::Error> {
     let name = String::deserialize(from)?;
-    let host = (name != MATCH_IMAGES).then(|| RegistryHost::parse(&name));
-    host.transpose().map_err(broken)
+    let asked = (name != MATCH_IMAGES).then(|| AskedRegistry::parse(&name));
+    asked.transpose().map_err(broken)
 }
 
 fn deadline<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -211,14 +247,15 @@ mod tests {
     #[test]
     fn all_keys() {
         let text = "[credential-providers]\nconfig = \"/etc/k/c.yaml\"\nbin-dir = \"/etc/k/bin\"\n\
-                    registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\"]\ndeadline-secs = \
+                    registries = [\"Reg.corp:5000\", \"docker.io\", \"[::1]\", \
+                    \"docker.io/team\"]\ndeadline-secs = \
                     60\nleave-to-agent = false\n";
         let found = parse(text);
         assert_eq!(found.config.unwrap(), Path::new("/etc/k/c.yaml"));
         assert_eq!(found.bin_dir.unwrap(), Path::new("/etc/k/bin"));
         let named = found.registries.named.iter();
         let names: Vec<_> = named.map(ToString::to_string).collect();
-        assert_eq!(names, ["reg.corp:5000", "docker.io", "[::1]"]);
+        assert_eq!(names, ["reg.corp:5000", "docker.io", "[::1]", "docker.io/team"]);
         assert!(!found.registries.match_images);
         assert_eq!(found.deadline, MAX_DEADLINE);
         assert!(!found.leave_to_agent);
@@ -252,7 +289,10 @@ mod tests {
             ("registries = [1]", "invalid type"),
             ("registries = [\".corp\"]", "credential-providers.registries: "),
             ("registries = [\"*.corp\"]", "credential-providers.registries: "),
-            ("registries = [\"reg.corp/team\"]", "write the host alone"),
+            ("registries = [\"reg.corp/Team\"]", "credential-providers.registries: "),
+            ("registries = [\"https://reg.corp/a\"]", "no scheme: write the host alone"),
+            ("registries = [\".corp/team\"]", "credential-providers.registries: "),
+            ("registries = [\"a.b/c\", \"A.b/c\"]", "a.b/c is there twice"),
             ("registries = [\"a.b\", \"A.b:443\"]", "a.b:443 is there twice"),
             (&many, "more than 32 registries"),
             ("deadline-secs = 0", "not between 1 and 60"),

@@ -27,6 +27,8 @@ struct Plugins {
     deadline: u32,
     document: Option<PathBuf>,
     run_root: PathBuf,
+    /// The list in the settings.
+    registries: &'static str,
     /// More settings.
     more: String,
 }
@@ -45,6 +47,7 @@ impl Plugins {
             node,
             config: config.into(),
             deadline: 50,
+            registries: r#"["matchImages", "reg.corp", "reg.corp:5000", "registry.corp"]"#,
             more: String::new(),
         }
     }
@@ -67,14 +70,14 @@ impl Plugins {
         let settings = format!(
             "qemu = {:?}\n{}run-root = {:?}\n{}[credential-providers]\nconfig = {:?}\nbin-dir = \
             {:?}\n\
-             registries = [\"matchImages\", \"reg.corp\", \"reg.corp:5000\", \
-             \"registry.corp\"]\ndeadline-secs = {}\n",
+             registries = {}\ndeadline-secs = {}\n",
             self.node.path("qemu"),
             document.unwrap_or_default(),
             self.run_root,
             self.more,
             self.node.path("providers.yaml"),
             self.node.path("bin"),
+            self.registries,
             self.deadline,
         );
         self.node.write("settings.toml", settings);

@@ -133,7 +133,7 @@ impl<'a> Answer<'a> {
             file: path.clone().unwrap_or_default(),
             places,
             contribution: &complete.contribution,
-            asked: &complete.contribution.hosts,
+            asked: &complete.contribution.registries,
         };
         let lines = complete.contribution.lines().into_iter();
         let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();

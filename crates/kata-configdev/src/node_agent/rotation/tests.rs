@@ -13,7 +13,7 @@ fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
         asked.counted.clear();
         let of_plugin = |(name, outcome): &(&str, Outcome)| AskedPlugin {
             source: format!("credential provider {name}"),
-            host: RegistryHost::parse("registry.corp").unwrap(),
+            registry: RegistryHost::parse("registry.corp").unwrap().into(),
             repositories: None,
             outcome: *outcome,
         };

@@ -40,3 +40,47 @@ fn what_is_remembered_of_one_half_says_nothing_of_the_other() {
         }
     }
 }
+
+/// A registry of a cloud has the repositories of many teams, and its plugin's password holds for
+/// those of one: asked about the host alone it gave none, or one that others' images must not have.
+#[test]
+fn a_part_of_a_registry_is_asked_about_alone() {
+    let mut plugins = Plugins::new();
+    plugins.registries = r#"["reg.corp/team", "registry.corp/team"]"#;
+    let asked = plugins.node.path("asked");
+    let note = |name: &str| {
+        let file = asked.display();
+        format!("read request\nr=${{request##*image\\\":\\\"}}\necho {name} ${{r%%\\\"*}} >>{file}")
+    };
+    for (name, pattern, keys) in [
+        ("whole", "reg.corp", "reg.corp reg.corp/other"),
+        ("above", "reg.corp/te", "reg.corp/other"),
+        ("below", "reg.corp/team/sub", "reg.corp"),
+        ("aside", "reg.corp/other", "reg.corp"),
+        // The document has a password for it.
+        ("taken", "registry.corp", "registry.corp"),
+    ] {
+        plugins.add(name, &note(name), &answer("Registry", keys, name));
+        let before = "[\"*.corp\", \"*.corp:5000\"]";
+        plugins.config = plugins.config.replace(before, &format!("[\"{pattern}\"]"));
+    }
+    let (document, stderr) = plugins.start();
+    let asked = std::fs::read_to_string(asked).unwrap();
+    let mut asked: Vec<_> = asked.lines().collect();
+    asked.sort_unstable();
+    let questions =
+        ["above reg.corp/team/probe", "below reg.corp/team/sub/probe", "whole reg.corp/team/probe"];
+    assert_eq!(asked, questions);
+    for (image, expected) in [
+        ("reg.corp/team/app", Some("whole")),
+        ("reg.corp/team/sub/app", Some("below")),
+        ("reg.corp/teams/app", None),
+        ("reg.corp/other/app", None),
+    ] {
+        assert_eq!(user(&document, image).as_deref(), expected, "{image}");
+    }
+    let names: Vec<_> = document.registries.iter().map(|(name, _)| name.to_string()).collect();
+    assert!(names.contains(&"reg.corp/team".into()), "{names:?}");
+    let line = "credential provider above: reg.corp/team: none of the keys of its answer is for it";
+    assert!(stderr.contains(line) && stderr.lines().count() == 1, "{stderr}");
+}

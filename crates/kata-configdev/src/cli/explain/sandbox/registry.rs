@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use credential_sources::merge::{Decision, Further, Winner};
-use registry_config::{Document, Match, RegistryHost, RegistryName};
+use registry_config::{Document, Match, RegistryHost, RegistryName, is_below};
 use serde::Serialize;
 
 use super::super::consequence::Account;
@@ -12,6 +12,7 @@ use super::Item;
 use super::place::Places;
 use super::source::{AskedPlugin, Source};
 use crate::providers::{Contribution, Line, LineKind};
+use crate::settings::AskedRegistry;
 
 /// One registry, as `--json` prints it.
 #[derive(Serialize)]
@@ -62,7 +63,7 @@ pub struct Registries<'a> {
     pub places: Places,
     pub contribution: &'a Contribution,
     /// The registries that providers are asked about.
-    pub asked: &'a [RegistryHost],
+    pub asked: &'a [AskedRegistry],
 }
 
 impl Registries<'_> {
@@ -71,10 +72,10 @@ impl Registries<'_> {
     pub fn all(&self) -> Vec<Registry> {
         let registries = &self.document.registries;
         let entries = registries.iter().map(|(name, _)| self.of_entry(name));
-        let others = self.asked.iter().filter_map(|host| {
-            let name = name_of(host)?;
+        let others = self.asked.iter().filter_map(|one| {
+            let name = one.name()?;
             let has_entry = registries.iter().any(|(known, _)| *known == name);
-            (!has_entry).then(|| self.of_asked(host, &name))
+            (!has_entry).then(|| self.of_asked(one, &name))
         });
         entries.chain(others).collect()
     }
@@ -87,7 +88,8 @@ impl Registries<'_> {
         let found = self.holding(host, repository);
         let found = found.or_else(|| {
             missed.as_ref()?;
-            Some(self.of_asked(host, &name_of(host)?))
+            let registry = AskedRegistry::from(host.clone());
+            Some(self.of_asked(&registry, &registry.name()?))
         });
         let of_nobody = |mut found: Registry| {
             if let (None, Some(missed)) = (&found.source, missed) {
@@ -103,14 +105,15 @@ impl Registries<'_> {
         if let Some((name, _)) = registries.repository_entries(host, repository).next() {
             return Some(self.of_entry(name));
         }
-        let same = self
-            .asked
-            .iter()
-            .find(|asked| *asked == host)
-            .and_then(|host| Some((host, name_of(host)?)));
+        let is_for = |asked: &&AskedRegistry| {
+            let mut below = asked.repositories.iter();
+            asked.host == *host && below.all(|below| is_below(repository, below))
+        };
+        let same = self.asked.iter().filter(is_for).max_by_key(|asked| &asked.repositories);
+        let same = same.and_then(|asked| Some((asked, asked.name()?)));
         match (self.document.registries.entry_for(host), same) {
             (Match::Entry { key, .. }, Some((_, name))) if *key == name => Some(self.of_entry(key)),
-            (_, Some((host, name))) => Some(self.of_asked(host, &name)),
+            (_, Some((asked, name))) => Some(self.of_asked(asked, &name)),
             (Match::Entry { key, .. }, None) => Some(self.of_entry(key)),
             (Match::Defaults, None) => None,
         }
@@ -145,16 +148,19 @@ impl Registries<'_> {
             return written;
         }
         let mut asked = self.asked.iter();
-        let host = asked.find(|host| name_of(host).as_ref() == Some(name));
-        host.map_or(written, ToString::to_string)
+        let found = asked.find(|one| one.name().as_ref() == Some(name));
+        found.map_or(written, ToString::to_string)
     }
 
     /// A registry without an entry of its own.
-    fn of_asked(&self, host: &RegistryHost, name: &RegistryName) -> Registry {
+    fn of_asked(&self, asked: &AskedRegistry, name: &RegistryName) -> Registry {
         let decision = self.decision(name);
-        let holder = match self.document.registries.entry_for(host) {
-            Match::Entry { key, .. } => Some(key),
-            Match::Defaults => None,
+        let registries = &self.document.registries;
+        let below = asked.repositories.as_deref().unwrap_or_default();
+        let below = registries.repository_entries(&asked.host, below).next();
+        let holder = match (below, registries.entry_for(&asked.host)) {
+            (Some((key, _)), _) | (None, Match::Entry { key, .. }) => Some(key),
+            (None, Match::Defaults) => None,
         };
         let source = holder.and_then(|holder| self.source(holder));
         let why = match (decision, &source, holder) {
@@ -164,7 +170,7 @@ impl Registries<'_> {
             }
             _ => self.why_nobody(name, "the document has none"),
         };
-        self.registry(host.to_string(), name, holder.unwrap_or(name), source, why)
+        self.registry(asked.to_string(), name, holder.unwrap_or(name), source, why)
     }
 
     fn registry(
@@ -195,7 +201,7 @@ impl Registries<'_> {
             losers: of(&[LineKind::LeftOut, LineKind::Beaten]).map(Loser::from).collect(),
             asked: asked
                 .iter()
-                .filter(|asked| name_of(&asked.host).as_ref() == Some(name))
+                .filter(|asked| asked.registry.name().as_ref() == Some(name))
                 .map(AskedPlugin::from)
                 .collect(),
             findings: of(&[LineKind::Skipped, LineKind::Exposed]).map(Item::from).collect(),
@@ -208,7 +214,7 @@ impl Registries<'_> {
         if let Some(Winner::Offer(source)) = self.decision(name).map(|decision| &decision.winner) {
             let mut asked = self.contribution.asked.iter();
             let answer = asked.find(|asked| {
-                asked.source == *source && name_of(&asked.host).as_ref() == Some(name)
+                asked.source == *source && asked.registry.name().as_ref() == Some(name)
             });
             return Some(Source::CredentialProvider {
                 name: source.clone(),
@@ -233,7 +239,7 @@ impl Registries<'_> {
     }
 
     fn why_nobody(&self, name: &RegistryName, document: &str) -> String {
-        let is_asked = self.asked.iter().any(|host| name_of(host).as_ref() == Some(name));
+        let is_asked = self.asked.iter().any(|one| one.name().as_ref() == Some(name));
         let providers = if is_asked {
             "no credential provider gives it any"
         } else {
@@ -301,8 +307,4 @@ impl From<&Line> for Loser {
             lost: line.kind == LineKind::LeftOut,
         }
     }
-}
-
-fn name_of(host: &RegistryHost) -> Option<RegistryName> {
-    RegistryName::parse(&host.to_string()).ok()
 }
