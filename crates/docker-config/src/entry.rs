@@ -2,21 +2,12 @@
 
 use std::fmt;
 
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use registry_config::credential_rule::{
     self, check_password, check_text, check_token, check_username,
 };
-use registry_config::{Credentials, Rule, Secret};
+use registry_config::{Credentials, Rule, Secret, decode_base64};
 use thiserror::Error;
 use zeroize::Zeroizing;
-
-/// Base64 with or without padding: docker's readers differ.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// The fields of an entry as they are written; absent ones are empty. `Debug` says nothing of them.
 #[derive(Clone, Default)]
@@ -137,10 +128,8 @@ fn decode(auth: &str) -> Result<(Zeroizing<String>, Zeroizing<String>), Unusable
     // Go's decoder skips line ends, and wrapped base64 is common.
     let mut compact = Zeroizing::new(String::with_capacity(auth.len()));
     compact.extend(auth.trim().chars().filter(|letter| !matches!(letter, '\r' | '\n')));
-    let mut bytes = Zeroizing::new(vec![0; base64::decoded_len_estimate(compact.len())]);
-    let length =
-        BASE64.decode_slice(compact.as_bytes(), &mut bytes).map_err(|_| Unusable::NotBase64)?;
-    let text = std::str::from_utf8(&bytes[..length]).map_err(|_| Unusable::NotUtf8)?;
+    let bytes = decode_base64(&compact).ok_or(Unusable::NotBase64)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Unusable::NotUtf8)?;
     let Some((username, password)) = text.split_once(':') else {
         return Err(match decode(text) {
             Ok(_) => Unusable::Base64Twice,

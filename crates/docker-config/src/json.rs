@@ -1,8 +1,6 @@
 //! The JSON of docker's files, read as Go programs read it: keys in any case, `null` for nothing,
 //! the last of two counts.
 
-use std::collections::BTreeMap;
-
 use foreign_text::json::{self, Duplicates, JsonError, JsonRule, Kind, Limits, Object, Value};
 use foreign_text::position::Position;
 use thiserror::Error;
@@ -96,53 +94,67 @@ pub fn shape(text: &[u8]) -> Result<Shape, ConfigError> {
     Ok(if is_config { Shape::Config } else { Shape::Legacy })
 }
 
-pub(crate) fn parse_config(text: &[u8]) -> Result<DockerConfig, ConfigError> {
-    let file = File::bounded(text)?;
-    let value = file.read()?;
-    let mut config = DockerConfig::default();
-    let mut tables = 0;
-    for (key, value) in file.object(&value)?.members() {
-        match key.to_ascii_lowercase().as_str() {
-            "auths" => {
-                tables += 1;
-                // As in Go: a second object adds to the first, and nothing means none.
-                match file.optional(value)? {
-                    Some(more) => config.add_entries(&file, more)?,
-                    None => config.clear_entries(),
-                }
-            }
-            "credhelpers" => {
-                let helpers = file.optional(value)?.map(Object::members);
-                let text = |value| file.text(value).ok().flatten().unwrap_or_default();
-                let helpers = helpers.into_iter().flatten();
-                config.helpers = helpers
-                    .map(|(registry, value)| (registry.to_owned(), text(value).to_owned()))
-                    .collect();
-            }
-            "credsstore" => {
-                let store = file.text(value)?.filter(|store| !store.is_empty());
-                config.store = store.map(str::to_owned);
-            }
-            "httpheaders" => {
-                let headers = file.optional(value)?;
-                config.has_headers = headers.is_some_and(|headers| !headers.is_empty());
-            }
-            _ => {}
-        }
-    }
-    config.has_several_tables = tables > 1;
-    Ok(config)
-}
-
-pub(crate) fn parse_legacy(text: &[u8]) -> Result<DockerConfig, ConfigError> {
-    let file = File::bounded(text)?;
-    let value = file.read()?;
-    let mut config = DockerConfig::default();
-    config.add_entries(&file, file.object(&value)?)?;
-    Ok(config)
-}
-
 impl DockerConfig {
+    /// Reads `config.json`, `auth.json` or `.dockerconfigjson`: an object with `auths`. Empty
+    /// objects are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]; it holds no value.
+    pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
+        let file = File::bounded(text)?;
+        let value = file.read()?;
+        let mut config = Self::default();
+        let mut tables = 0;
+        for (key, value) in file.object(&value)?.members() {
+            match key.to_ascii_lowercase().as_str() {
+                "auths" => {
+                    tables += 1;
+                    // As in Go: a second object adds to the first, and nothing means none.
+                    match file.optional(value)? {
+                        Some(more) => config.add_entries(&file, more)?,
+                        None => {
+                            config.entries.clear();
+                            config.repeated.clear();
+                        }
+                    }
+                }
+                "credhelpers" => {
+                    let helpers = file.optional(value)?.map(Object::members);
+                    let text = |value| file.text(value).ok().flatten().unwrap_or_default();
+                    let helpers = helpers.into_iter().flatten();
+                    config.helpers = helpers
+                        .map(|(registry, value)| (registry.to_owned(), text(value).to_owned()))
+                        .collect();
+                }
+                "credsstore" => {
+                    let store = file.text(value)?.filter(|store| !store.is_empty());
+                    config.store = store.map(str::to_owned);
+                }
+                "httpheaders" => {
+                    let headers = file.optional(value)?;
+                    config.has_headers = headers.is_some_and(|headers| !headers.is_empty());
+                }
+                _ => {}
+            }
+        }
+        config.has_several_tables = tables > 1;
+        Ok(config)
+    }
+
+    /// Reads the older `.dockercfg`, which is what `auths` is in the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`DockerConfig::parse`].
+    pub fn parse_legacy(text: &[u8]) -> Result<Self, ConfigError> {
+        let file = File::bounded(text)?;
+        let value = file.read()?;
+        let mut config = Self::default();
+        config.add_entries(&file, file.object(&value)?)?;
+        Ok(config)
+    }
+
     fn add_entries(&mut self, file: &File<'_>, auths: &Object<'_>) -> Result<(), ConfigError> {
         if auths.members().count() > MAX_ENTRIES {
             return Err(ConfigError::TooManyEntries);
@@ -160,11 +172,6 @@ impl DockerConfig {
             return Err(ConfigError::TooManyEntries);
         }
         Ok(())
-    }
-
-    fn clear_entries(&mut self) {
-        self.entries = BTreeMap::new();
-        self.repeated = Vec::new();
     }
 }
 

@@ -76,24 +76,3 @@ impl fmt::Debug for DockerConfig {
         f.debug_struct("DockerConfig").field("entries", &self.entries.len()).finish_non_exhaustive()
     }
 }
-
-impl DockerConfig {
-    /// Reads `config.json`, `auth.json` or `.dockerconfigjson`: an object with `auths`. Empty
-    /// objects are valid.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigError`]; it holds no value.
-    pub fn parse(text: &[u8]) -> Result<Self, ConfigError> {
-        json::parse_config(text)
-    }
-
-    /// Reads the older `.dockercfg`, which is what `auths` is in the others.
-    ///
-    /// # Errors
-    ///
-    /// As [`DockerConfig::parse`].
-    pub fn parse_legacy(text: &[u8]) -> Result<Self, ConfigError> {
-        json::parse_legacy(text)
-    }
-}

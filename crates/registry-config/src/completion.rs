@@ -16,23 +16,13 @@ impl Document {
     ///
     /// Mirrors that neither document alone makes impossible, but the two together do.
     pub fn complete(&mut self, below: Self) -> Result<Vec<String>, Problems> {
-        let mut lost = Vec::new();
-        if !below.has_extra_env {
-            // Nothing to add.
-        } else if self.has_extra_env {
-            lost.push("extra-env".to_owned());
-        } else {
-            (self.has_extra_env, self.extra_env) = (true, below.extra_env);
-        }
-        match (&self.resources, below.resources) {
-            (Some(_), Some(_)) => lost.push("resources".to_owned()),
-            (None, below) => self.resources = below,
-            (Some(_), None) => {}
-        }
-        match (&self.image_policy, below.image_policy) {
-            (Some(_), Some(_)) => lost.push("image-policy".to_owned()),
-            (None, below) => self.image_policy = below,
-            (Some(_), None) => {}
+        let mut lost = told([
+            ("extra-env", self.has_extra_env && below.has_extra_env),
+            ("resources", fill(&mut self.resources, below.resources)),
+            ("image-policy", fill(&mut self.image_policy, below.image_policy)),
+        ]);
+        if !self.has_extra_env {
+            (self.has_extra_env, self.extra_env) = (below.has_extra_env, below.extra_env);
         }
         for (name, entry) in below.registries.0 {
             let Some(own) = self.registries.0.get_mut(&name) else {
@@ -47,7 +37,7 @@ impl Document {
             let entry = (name, entry);
             for (_, rule) in self.registries.mirror_problems(entry, Origin::Measured) {
                 let key = format!("registries.\"{name}\".mirror");
-                findings.problem(&Place { line: 0, key }, rule);
+                findings.problem(Place { line: 0, key }, rule);
             }
         }
         findings.into_result().map(|_| lost)
@@ -56,19 +46,19 @@ impl Document {
 
 impl Registry {
     /// The keys of `below` that lost.
-    fn complete(&mut self, below: Self) -> Vec<&'static str> {
+    fn complete(&mut self, below: Self) -> Vec<String> {
         let has_credentials = self.wants_anonymous
             || self.credentials_uri.is_some()
             || !self.credentials.is_anonymous();
         let has_roots = self.ca_certs.is_some() || self.ca_certs_uri.is_some();
         let has_mirror = !self.mirrors.is_empty() || !self.blocked.is_empty();
         let is_plain = self.plain_http;
-        let lost = [
+        let lost = told([
             ("credentials-uri", has_credentials && below.credentials_uri.is_some()),
             ("ca-certs", has_roots && below.ca_certs.is_some()),
             ("mirror", has_mirror && !below.mirrors.is_empty()),
             ("plain-http", !is_plain && below.plain_http),
-        ];
+        ]);
         if !has_credentials {
             (self.credentials, self.also) = (below.credentials, below.also);
             self.credentials_uri = below.credentials_uri;
@@ -84,9 +74,20 @@ impl Registry {
             (self.mirrors, self.mirror_fallback) = (below.mirrors, below.mirror_fallback);
             self.blocked = below.blocked;
         }
-        let lost = lost.into_iter().filter(|(_, is_lost)| *is_lost);
-        lost.map(|(key, _)| key).collect()
+        lost
     }
+}
+
+/// Takes what the upper document leaves open. Returns whether the lower one loses.
+fn fill<T>(own: &mut Option<T>, below: Option<T>) -> bool {
+    let is_lost = own.is_some() && below.is_some();
+    *own = own.take().or(below);
+    is_lost
+}
+
+fn told<const N: usize>(keys: [(&str, bool); N]) -> Vec<String> {
+    let lost = keys.into_iter().filter(|(_, is_lost)| *is_lost);
+    lost.map(|(key, _)| key.to_owned()).collect()
 }
 
 #[cfg(test)]

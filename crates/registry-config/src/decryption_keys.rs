@@ -139,7 +139,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> DecryptionKeys {
     let (tables, others): (Vec<_>, Vec<_>) = section.rest().partition(Field::is_table);
     section.refuse(others, None);
     if tables.len() > MAX_DECRYPTION_TABLES {
-        findings.problem(&(&tables[0]).into(), Rule::TooManyDecryptionTables);
+        findings.problem(&tables[0], Rule::TooManyDecryptionTables);
         return DecryptionKeys::default();
     }
     let mut of: BTreeMap<RegistryName, (Place, Vec<DecryptionKey>)> = BTreeMap::new();

@@ -88,7 +88,7 @@ impl Document {
         let document = match parsed(text) {
             Ok(tree) => read(&mut Section::new(tree.table(), &findings)),
             Err((line, rule)) => {
-                findings.problem(&Place { line, ..Place::default() }, rule);
+                findings.problem(Place { line, ..Place::default() }, rule);
                 Self::default()
             }
         };
@@ -109,10 +109,14 @@ fn parsed(text: &[u8]) -> Result<Tree<'_>, (usize, Rule)> {
     }
     Tree::parse(text).map_err(|NotToml { line, span, message }| {
         let line = span.as_ref().map_or(0, |_| line);
-        // It points at the second of two keys: that one is named.
-        let key = span.and_then(|span| written.get(span)).filter(|_| message == "duplicate key");
-        let named = key.map(|key| join("", key.trim_matches(['"', '\''])));
-        (line, Rule::Syntax([message].into_iter().chain(named).collect::<Vec<_>>().join(" ")))
+        let said = match span.and_then(|span| written.get(span)) {
+            // It points at the second of two keys: that one is named.
+            Some(key) if message == "duplicate key" => {
+                format!("{message} {}", join("", key.trim_matches(['"', '\''])))
+            }
+            _ => message,
+        };
+        (line, Rule::Syntax(said))
     })
 }
 

@@ -43,9 +43,8 @@ impl ExtraEnv {
             }
         }
         for field in section.rest() {
-            let place = (&field).into();
-            if section.findings.kept(&place, field.text()).is_some() {
-                section.findings.warning(&place, Effect::UnknownVariable);
+            if section.findings.kept(&field, field.text()).is_some() {
+                section.findings.warning(&field, Effect::UnknownVariable);
             }
         }
         read

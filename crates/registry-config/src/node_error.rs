@@ -46,7 +46,7 @@ impl NodeError {
     /// Reads the value that was taken, and refuses everything beside it.
     pub(crate) fn read(reason: Option<&str>, section: &mut Section<'_, '_>) -> Option<Self> {
         for other in section.rest() {
-            section.findings.problem(&(&other).into(), Rule::BesideNodeError);
+            section.findings.problem(&other, Rule::BesideNodeError);
         }
         let reason = match reason? {
             "" => Err(Rule::EmptyNodeError),

@@ -104,6 +104,12 @@ pub(crate) struct Place {
     pub(crate) key: String,
 }
 
+impl From<&Self> for Place {
+    fn from(place: &Self) -> Self {
+        place.clone()
+    }
+}
+
 impl From<&Field<'_, '_>> for Place {
     fn from(field: &Field<'_, '_>) -> Self {
         Self { line: field.line, key: field.path.clone() }
@@ -124,24 +130,29 @@ impl Findings {
         Self { origin, problems: RefCell::default(), warnings: RefCell::default() }
     }
 
-    pub(crate) fn problem(&self, at: &Place, rule: impl Into<Rule>) {
+    pub(crate) fn problem(&self, at: impl Into<Place>, rule: impl Into<Rule>) {
         let Problems { problems, unlisted } = &mut *self.problems.borrow_mut();
         if problems.len() == MAX_PROBLEMS {
             *unlisted += 1;
             return;
         }
-        problems.push(Problem { line: at.line, key: at.key.clone(), rule: rule.into() });
+        let Place { line, key } = at.into();
+        problems.push(Problem { line, key, rule: rule.into() });
     }
 
     /// What was read at a place; what is wrong with it is reported.
-    pub(crate) fn kept<T>(&self, at: &Place, read: Result<T, impl Into<Rule>>) -> Option<T> {
+    pub(crate) fn kept<T>(
+        &self,
+        at: impl Into<Place>,
+        read: Result<T, impl Into<Rule>>,
+    ) -> Option<T> {
         read.map_err(|rule| self.problem(at, rule)).ok()
     }
 
     /// The limits on entries and variables bound the number of warnings.
-    pub(crate) fn warning(&self, at: &Place, effect: Effect) {
-        let warning = Warning { line: at.line, key: at.key.clone(), effect };
-        self.warnings.borrow_mut().push(warning);
+    pub(crate) fn warning(&self, at: impl Into<Place>, effect: Effect) {
+        let Place { line, key } = at.into();
+        self.warnings.borrow_mut().push(Warning { line, key, effect });
     }
 
     /// The warnings, if there was no problem; each by line.

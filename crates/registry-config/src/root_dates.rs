@@ -7,11 +7,11 @@
 
 use std::fmt;
 
-use der::{DateTime, Decode as _};
+use der::Decode as _;
 use foreign_text::shown;
 use rustls_pki_types::CertificateDer;
 use x509_cert::name::Name;
-use x509_cert::time::Validity;
+use x509_cert::time::{Time, Validity};
 
 use crate::Roots;
 use crate::der_element::{CONTEXT_0, INTEGER, SEQUENCE, element};
@@ -33,35 +33,13 @@ pub struct RootsAt<'a> {
 pub struct RootOutsideDates {
     /// Which one of `ca-certs`, from 1.
     pub number: usize,
-    /// Its subject, quoted as a terminal may show it; nothing where it cannot be read.
-    subject: Option<String>,
-    when: When,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum When {
-    Ended(DateTime),
-    Begins(DateTime),
-    Unreadable,
+    words: String,
 }
 
 impl fmt::Display for RootOutsideDates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.subject {
-            Some(subject) => f.write_str(subject)?,
-            None => write!(f, "certificate {}", self.number)?,
-        }
-        match self.when {
-            When::Ended(at) => write!(f, ", which ended on {}", day(at)),
-            When::Begins(at) => write!(f, ", which begins on {}", day(at)),
-            When::Unreadable => f.write_str(", whose dates cannot be read"),
-        }
+        f.write_str(&self.words)
     }
-}
-
-fn day(moment: DateTime) -> String {
-    let (year, month, day) = (moment.year(), moment.month(), moment.day());
-    format!("{year:04}-{month:02}-{day:02}")
 }
 
 impl Roots {
@@ -70,34 +48,37 @@ impl Roots {
     #[must_use]
     pub fn at(&self, seconds: u64) -> RootsAt<'_> {
         let mut at = RootsAt { counting: Vec::new(), others: Vec::new() };
-        for (index, certificate) in self.certificates().iter().enumerate() {
-            match outside(certificate, seconds) {
+        for (number, certificate) in (1..).zip(self.certificates()) {
+            match outside(certificate, number, seconds) {
                 None => at.counting.push(certificate),
-                Some((subject, when)) => {
-                    at.others.push(RootOutsideDates { number: index + 1, subject, when })
-                }
+                Some(words) => at.others.push(RootOutsideDates { number, words }),
             }
         }
         at
     }
 }
 
-/// How a certificate misses a time, if it does.
-fn outside(certificate: &[u8], seconds: u64) -> Option<(Option<String>, When)> {
+/// How a certificate misses a time, if it does. Its subject is quoted as a terminal may show it.
+fn outside(certificate: &[u8], number: usize, seconds: u64) -> Option<String> {
     let Some((subject, validity)) = read(certificate) else {
-        return Some((None, When::Unreadable));
+        return Some(format!("certificate {number}, whose dates cannot be read"));
     };
     let subject = subject.to_string();
     let subject = shown(&subject).up_to(MAX_SUBJECT_CHARS).quoted();
-    let subject = Some(subject.to_string());
     let (from, to) = (validity.not_before, validity.not_after);
     if seconds < from.to_unix_duration().as_secs() {
-        Some((subject, When::Begins(from.to_date_time())))
+        Some(format!("{subject}, which begins on {}", day(from)))
     } else if seconds > to.to_unix_duration().as_secs() {
-        Some((subject, When::Ended(to.to_date_time())))
+        Some(format!("{subject}, which ended on {}", day(to)))
     } else {
         None
     }
+}
+
+fn day(time: Time) -> String {
+    let moment = time.to_date_time();
+    let (year, month, day) = (moment.year(), moment.month(), moment.day());
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 /// Subject and validity of a certificate (RFC 5280, section 4.1). Nothing else of it is read: roots

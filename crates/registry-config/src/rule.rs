@@ -3,13 +3,7 @@
 use foreign_text::toml::WrongType;
 use thiserror::Error;
 
-use crate::limits::{
-    MAX_ALLOW_TAGS, MAX_ALSO, MAX_CERTIFICATES, MAX_CREDENTIAL_BYTES, MAX_DECRYPTION_KEY_BYTES,
-    MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, MAX_DOCUMENT_BYTES, MAX_ELEMENTS,
-    MAX_KEY_PASSWORD_BYTES, MAX_MIRROR_BYTES, MAX_MIRRORS, MAX_NO_PROXY_BYTES,
-    MAX_NODE_ERROR_BYTES, MAX_PIN_DIGESTS, MAX_PINS, MAX_REFUSED, MAX_REGISTRIES,
-    MAX_REPOSITORY_BYTES, MAX_REPOSITORY_MIRRORS, MAX_REWRITE_BYTES, MAX_REWRITES, MAX_VARIABLES,
-};
+use crate::limits::*;
 use crate::{InvalidName, InvalidResourceSource, InvalidResourceUri};
 
 /// A rule of the document, worded for whoever broke it. No variant carries a value of the document,

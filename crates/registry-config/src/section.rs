@@ -43,7 +43,7 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// The table that a value is; if it is none, that is reported.
     pub(crate) fn of(field: &Field<'t, 'i>, findings: &'t Findings) -> Option<Self> {
-        Some(Self::new(findings.kept(&field.into(), field.table())?, findings))
+        Some(Self::new(findings.kept(field, field.table())?, findings))
     }
 
     /// The number of keys that are left.
@@ -74,7 +74,7 @@ impl<'t, 'i> Section<'t, 'i> {
         read: impl FnOnce(&Field<'t, 'i>) -> Result<T, Rule>,
     ) -> Option<T> {
         let field = self.take(key)?;
-        self.findings.kept(&(&field).into(), read(&field))
+        self.findings.kept(&field, read(&field))
     }
 
     /// Takes a string. It is part of the tree: a secret is copied into memory that is zeroed.
@@ -99,7 +99,7 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// The strings of an array, with places of their own; what is none is reported and missing.
     pub(crate) fn texts(&self, field: &Field<'t, 'i>) -> Vec<(Place, &'t str)> {
-        let items = self.findings.kept(&field.into(), field.items()).unwrap_or_default();
+        let items = self.findings.kept(field, field.items()).unwrap_or_default();
         let text = |item: Field<'t, 'i>| {
             let place = Place::from(&item);
             let text = self.findings.kept(&place, item.text())?;
@@ -176,7 +176,7 @@ impl<'t, 'i> Section<'t, 'i> {
                 Some(rule) if field.is_table() && same.is_none() => rule.clone(),
                 _ => Rule::UnknownKey { suggestion: same.or_else(|| nearest(field.key, &known)) },
             };
-            self.findings.problem(&(&field).into(), rule);
+            self.findings.problem(&field, rule);
         }
     }
 }
