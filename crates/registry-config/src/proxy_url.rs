@@ -8,6 +8,14 @@ use crate::limits::MAX_CREDENTIAL_BYTES;
 use crate::secret::REDACTED;
 use crate::{RegistryHost, Rule, Secret};
 
+/// Schemes in lower case, as clients spell them, and the ports that they stand for. A SOCKS proxy
+/// resolves names, whichever of its two spellings was used: both mean that in Go.
+const SCHEMES: [(&str, &str, u16); 4] =
+    [("http", HTTP, 80), ("https", HTTPS, 443), ("socks5", SOCKS, 1080), ("socks5h", SOCKS, 1080)];
+const HTTP: &str = "http";
+const HTTPS: &str = "https";
+const SOCKS: &str = "socks5h";
+
 /// The address of a proxy: `http`, `https` or `socks5`, a host, an optional port, and a user name
 /// and password where it wants them.
 ///
@@ -16,17 +24,9 @@ use crate::{RegistryHost, Rule, Secret};
 pub struct ProxyUrl {
     url: Secret,
     shown: String,
-    scheme: Scheme,
+    scheme: &'static str,
     host: RegistryHost,
     has_port: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Https,
-    /// The proxy resolves names, whichever of the two spellings was used: both mean that in Go.
-    Socks5,
 }
 
 impl ProxyUrl {
@@ -42,17 +42,17 @@ impl ProxyUrl {
 
     /// Whether the proxy itself is spoken to over TLS.
     pub fn is_tls(&self) -> bool {
-        self.scheme == Scheme::Https
+        self.scheme == HTTPS
     }
 
     /// Whether its port is 80 because none is written, where hardly any proxy is.
     pub(crate) fn has_no_port(&self) -> bool {
-        self.scheme == Scheme::Http && !self.has_port
+        self.scheme == HTTP && !self.has_port
     }
 
     /// Whether it is a SOCKS proxy.
     pub fn is_socks(&self) -> bool {
-        self.scheme == Scheme::Socks5
+        self.scheme == SOCKS
     }
 
     /// Reads an address; without a scheme it is one over HTTP, as in Go.
@@ -63,11 +63,9 @@ impl ProxyUrl {
         if text.len() > MAX_CREDENTIAL_BYTES {
             return Err(Rule::CredentialTooLong);
         }
-        let (kind, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (Scheme::parse(scheme).ok_or(Rule::ProxyScheme)?, rest),
-            None => (Scheme::Http, text),
-        };
-        let (scheme, port) = kind.spelling();
+        let (scheme, rest) = text.split_once("://").unwrap_or((HTTP, text));
+        let known = SCHEMES.iter().find(|(known, ..)| scheme.eq_ignore_ascii_case(known));
+        let (_, scheme, port) = *known.ok_or(Rule::ProxyScheme)?;
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (user_info, host) = match rest.rsplit_once('@') {
             Some((user_info, host)) => (Some(user_info), host),
@@ -76,55 +74,27 @@ impl ProxyUrl {
         let mut address = RegistryHost::parse(host).map_err(|_| Rule::ProxyUrl)?;
         let has_port = address.port.is_some();
         // Clients know the ports of the other schemes.
-        let host = match (kind, address.port) {
-            (Scheme::Socks5, None) => format!("{host}:{port}"),
+        let host = match address.port {
+            None if scheme == SOCKS => format!("{host}:{port}"),
             _ => host.to_owned(),
         };
         address.port.get_or_insert(port);
-        let Some(user_info) = user_info else {
-            let shown = format!("{scheme}://{host}");
-            return Ok(Self {
-                url: Secret::from(shown.clone()),
-                shown,
-                scheme: kind,
-                host: address,
-                has_port,
-            });
+        let (url, shown) = match user_info {
+            None => {
+                let shown = format!("{scheme}://{host}");
+                (Secret::from(shown.clone()), shown)
+            }
+            Some(user_info) => {
+                check_user_info(user_info)?;
+                let parts = [scheme, "://", user_info, "@", &host];
+                // Reserved at once: a string that grows leaves copies behind.
+                let length = parts.iter().map(|part| part.len()).sum();
+                let mut url = Zeroizing::new(String::with_capacity(length));
+                url.extend(parts);
+                (Secret::from(url), format!("{scheme}://{REDACTED}@{host}"))
+            }
         };
-        check_user_info(user_info)?;
-        let parts = [scheme, "://", user_info, "@", &host];
-        // Reserved at once: a string that grows leaves copies behind.
-        let mut url =
-            Zeroizing::new(String::with_capacity(parts.iter().map(|part| part.len()).sum()));
-        parts.iter().for_each(|part| url.push_str(part));
-        Ok(Self {
-            url: Secret::from(url),
-            shown: format!("{scheme}://{REDACTED}@{host}"),
-            scheme: kind,
-            host: address,
-            has_port,
-        })
-    }
-}
-
-impl Scheme {
-    fn parse(text: &str) -> Option<Self> {
-        let is = |known: &str| text.eq_ignore_ascii_case(known);
-        match () {
-            () if is("http") => Some(Self::Http),
-            () if is("https") => Some(Self::Https),
-            () if is("socks5") || is("socks5h") => Some(Self::Socks5),
-            () => None,
-        }
-    }
-
-    /// As clients spell it, and the port that it stands for.
-    fn spelling(self) -> (&'static str, u16) {
-        match self {
-            Self::Http => ("http", 80),
-            Self::Https => ("https", 443),
-            Self::Socks5 => ("socks5h", 1080),
-        }
+        Ok(Self { url, shown, scheme, host: address, has_port })
     }
 }
 
