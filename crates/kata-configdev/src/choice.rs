@@ -21,7 +21,7 @@ use crate::sandbox_spec::{ANNOTATION, Pod};
 use crate::settings::Settings;
 
 pub use self::annotation::{PathFault, annotated};
-pub use self::by_namespace::{document_in, fallback, namespaces, of_namespace};
+pub use self::by_namespace::{document_in, fallback, namespaces, of_namespace, over_base};
 
 /// The file chosen for a sandbox: where it stands on the node and what it says, not yet parsed.
 #[derive(Debug)]
@@ -106,6 +106,14 @@ pub enum ChoiceError {
     /// The document of the pod's namespace is refused.
     #[error("read the document of the pod's namespace {0}")]
     NamespaceFile(FileError),
+    /// What completes the documents of the namespaces cannot do so.
+    #[error("complete the document of the pod's namespace by {}: {why}", path.display())]
+    Base {
+        /// The base, as the settings name it.
+        path: PathBuf,
+        /// What is wrong with it, or with both together.
+        why: String,
+    },
     /// The node's own document is refused.
     #[error("read the node's document {0}")]
     NodeFile(FileError),
@@ -134,6 +142,7 @@ impl ChoiceError {
             | Self::NoEngine
             | Self::NamespaceDirectory(_)
             | Self::NoDocument { .. }
+            | Self::Base { .. }
             | Self::NamespaceFile(_) => false,
         }
     }
@@ -151,6 +160,7 @@ impl ChoiceError {
             | Self::Overlap(..)
             | Self::Namespace(_)
             | Self::NoEngine
+            | Self::Base { .. }
             | Self::NamespaceFile(_) => false,
         }
     }
@@ -192,6 +202,10 @@ impl ChoiceError {
             Self::NoDocument { .. } => {
                 "put the document of this namespace there, or name what namespaces without one \
                 get by namespace-fallback in the wrapper's settings"
+            }
+            Self::Base { .. } => {
+                "correct it; `kata-configdev check` shows every problem, and namespace-base in the \
+                wrapper's settings names it"
             }
             Self::NodePattern { .. } => {
                 "put one document where the pattern finds it, or name it by its path in the \

@@ -183,7 +183,7 @@ fn unknown_machine(machine: Option<&str>) -> String {
 const MAX_PROBLEMS_ON_A_LINE: usize = 3;
 
 /// The first problems of a document, on one line.
-fn excerpt(problems: &Problems) -> String {
+pub(crate) fn excerpt(problems: &Problems) -> String {
     let mut parts: Vec<String> =
         problems.iter().take(MAX_PROBLEMS_ON_A_LINE).map(ToString::to_string).collect();
     let more = problems.iter().count() + problems.unlisted() - parts.len();

@@ -218,17 +218,23 @@ pub fn contradiction(settings: &Settings) -> Option<(&'static str, String)> {
         let rule = format!("annotation-allow: {}", apart(&one, &other));
         return Some(("annotation-allow", rule));
     }
-    if let NamespaceFallback::Document(fallback) = &settings.namespace_fallback
-        && let Some(owner) = paths.owner_of(fallback)
-    {
+    let fallback = match &settings.namespace_fallback {
+        NamespaceFallback::Document(fallback) => Some(fallback),
+        NamespaceFallback::Refuse | NamespaceFallback::None => None,
+    };
+    let of_all = [
+        ("namespace-fallback", fallback, "_fallback.toml"),
+        ("namespace-base", settings.namespace_base.as_ref(), "_base.toml"),
+    ];
+    of_all.into_iter().find_map(|(key, path, name)| {
+        let owner = paths.owner_of(path?)?;
         let rule = format!(
-            "namespace-fallback: {} is the document of the namespace {owner}; give it a name that \
-            no namespace can have, such as _fallback.toml",
-            fallback.display()
+            "{key}: {} is the document of the namespace {owner}; give it a name that no namespace \
+            can have, such as {name}",
+            path?.display()
         );
-        return Some(("namespace-fallback", rule));
-    }
-    None
+        Some((key, rule))
+    })
 }
 
 /// The rule that two directories break.

@@ -72,6 +72,9 @@ pub struct Settings {
     pub engine: Option<Engine>,
     /// What a namespace without a document gets.
     pub namespace_fallback: NamespaceFallback,
+    /// The document that completes those of the namespaces.
+    #[serde(deserialize_with = "fallback::base")]
+    pub namespace_base: Option<PathBuf>,
     /// Directories whose documents a pod may name, or [one for each
     /// namespace](crate::namespace_path). Empty: pods may name none.
     #[serde(deserialize_with = "value::allowed")]
@@ -105,6 +108,7 @@ impl Default for Settings {
             missing_document: None,
             engine: None,
             namespace_fallback: NamespaceFallback::default(),
+            namespace_base: None,
             annotation_allow: Vec::new(),
             without_spec: None,
             transport: Transport::default(),

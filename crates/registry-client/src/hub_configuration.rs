@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cdh_config::{MAX_CDH_BYTES, MAX_PARAMETERS_BYTES, Meaning};
 use foreign_text::bounded::{ReadError, if_there, read_stream};
 use pull_route::PlacedDocument;
+use registry_config::Origin;
 
 use crate::error::Error;
 use crate::piped::Piped;
@@ -70,7 +71,7 @@ impl HubConfiguration {
             });
         }
         let wins = measured.path.display();
-        let lost = Arc::make_mut(&mut measured.document).complete(document);
+        let lost = Arc::make_mut(&mut measured.document).complete(document, Origin::Measured);
         for key in lost.map_err(|problems| Error::ConfigurationInvalid {
             path: measured.path.clone(),
             problems,

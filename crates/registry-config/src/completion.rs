@@ -1,5 +1,5 @@
-//! One document of the owner put below another: what the upper one leaves open comes from the lower
-//! one, key by key.
+//! One document put below another of the same author: what the upper one leaves open comes from the
+//! lower one, key by key.
 //!
 //! Keys that only mean something together count as one: those of the credentials, of the roots, of
 //! the mirror, and the tables `[extra-env]`, `[resources]` and `[image-policy]`. A flag that weakens
@@ -9,13 +9,13 @@ use crate::problem::{Findings, Place};
 use crate::{Document, Origin, Problems, Registry};
 
 impl Document {
-    /// Completes this measured document by a lower one, which says nothing of decryption keys.
-    /// Returns the keys of the lower one that lost, as dotted paths.
+    /// Completes this document by a lower one, both of `origin`. Returns the keys of the lower one
+    /// that lost, as dotted paths.
     ///
     /// # Errors
     ///
     /// Mirrors that neither document alone makes impossible, but the two together do.
-    pub fn complete(&mut self, below: Self) -> Result<Vec<String>, Problems> {
+    pub fn complete(&mut self, below: Self, origin: Origin) -> Result<Vec<String>, Problems> {
         let mut lost = told([
             ("extra-env", self.has_extra_env && below.has_extra_env),
             ("resources", fill(&mut self.resources, below.resources)),
@@ -32,10 +32,17 @@ impl Document {
             let keys = own.complete(entry).into_iter();
             lost.extend(keys.map(|key| format!("registries.\"{name}\".{key}")));
         }
-        let findings = Findings::of(Origin::Measured);
+        let keys = &mut self.decryption_keys;
+        if keys.all.is_empty() {
+            keys.all = below.decryption_keys.all;
+        }
+        for (name, of) in below.decryption_keys.of {
+            keys.of.entry(name).or_insert(of);
+        }
+        let findings = Findings::of(origin);
         for (name, entry) in self.registries.iter() {
             let entry = (name, entry);
-            for (_, rule) in self.registries.mirror_problems(entry, Origin::Measured) {
+            for (_, rule) in self.registries.mirror_problems(entry, origin) {
                 let key = format!("registries.\"{name}\".mirror");
                 findings.problem(Place { line: 0, key }, rule);
             }
@@ -65,7 +72,7 @@ impl Registry {
             self.credentials_optional = below.credentials_optional;
         }
         if !has_roots {
-            self.ca_certs = below.ca_certs;
+            (self.ca_certs, self.ca_certs_uri) = (below.ca_certs, below.ca_certs_uri);
         }
         if self.client.is_none() && !self.wants_anonymous {
             self.client = below.client;
@@ -107,6 +114,7 @@ mod tests {
         let blocked = "mirrors = [{prefix = \"a\", fallback = false}]\n";
         let fallback = mirror("n") + "mirror-fallback = true\n";
         let proxy = |port: u16| format!("[extra-env]\nHTTPS_PROXY = \"http://p:{port}\"\n");
+        let keys = |of: &str, key: &str| format!("[decryption-keys{of}]\nkeys = [{key:?}]\n");
         let none = "[extra-env]\n".to_owned();
         let source = |name: &str| format!("[resources]\nsource = \"file=/{name}\"\n");
         for (upper, lower, expected, lost) in [
@@ -141,6 +149,12 @@ mod tests {
             (entry(blocked), entry(&fallback), entry(blocked), "mirror"),
             (entry(""), entry(blocked), entry(blocked), ""),
             (entry(""), entry("plain-http = true\n"), entry(""), "plain-http"),
+            (
+                keys("", "YQ=="),
+                keys("", "Yg==") + &keys(".\"a.corp\"", "Yw=="),
+                keys("", "YQ==") + &keys(".\"a.corp\"", "Yw=="),
+                "",
+            ),
             // Of one registry in two spellings.
             (
                 entry(""),
@@ -150,7 +164,7 @@ mod tests {
             ),
         ] {
             let mut document = parse(&upper);
-            let told = document.complete(parse(&lower)).unwrap().join(" ");
+            let told = document.complete(parse(&lower), Origin::Measured).unwrap().join(" ");
             assert_eq!(document.redacted(), parse(&expected).redacted(), "{upper}+{lower}");
             assert_eq!(document.has_extra_env, parse(&expected).has_extra_env);
             assert!(told.ends_with(lost) && told.is_empty() == lost.is_empty(), "{told}");
@@ -158,7 +172,7 @@ mod tests {
         let mut upper = parse("[registries.\"m.corp\"]\n");
         let lower = "[registries.\"m.corp\"]\nplain-http = true\n\
              [registries.\"r.corp\"]\nmirror = \"http://m.corp\"\n";
-        let error = upper.complete(parse(lower)).unwrap_err().to_string();
+        let error = upper.complete(parse(lower), Origin::Measured).unwrap_err().to_string();
         assert!(error.starts_with("registries.\"r.corp.\".mirror: "), "{error}");
     }
 }

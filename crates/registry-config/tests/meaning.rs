@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use registry_config::{Checked, Document, PolicyPart, PolicySource};
+use registry_config::{Checked, Document, Origin, PolicyPart, PolicySource};
 
 use crate::ROOT;
 
@@ -72,9 +72,9 @@ fn a_policy_is_kept_as_it_is_written_and_shown() {
     // Of two sections the upper one holds as a whole; nothing is added to it.
     let below = parse("[image-policy]\nuri = \"kbs:///a/b/c\"\nallow-tags = [\"\"]\n");
     let mut empty = Document::default();
-    assert!(empty.complete(below.clone()).unwrap().is_empty());
+    assert!(empty.complete(below.clone(), Origin::Measured).unwrap().is_empty());
     assert_eq!(empty.redacted(), below.redacted());
-    assert_eq!(document.complete(below).unwrap(), ["image-policy"]);
+    assert_eq!(document.complete(below, Origin::Measured).unwrap(), ["image-policy"]);
     assert_eq!(document.redacted(), shown);
 }
 

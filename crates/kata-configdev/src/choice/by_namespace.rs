@@ -5,8 +5,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use linux_sys::rooted::Root;
+use registry_config::{Checked, Document, Origin};
+use zeroize::Zeroizing;
 
 use super::{ChoiceError, DocumentFile, DocumentText, instead, of_node_or_instead, read_document};
+use crate::error::excerpt;
 use crate::host_file::{FileFault, HostFile, require_administered};
 use crate::namespace::Namespace;
 use crate::namespace_path::NamespacePath;
@@ -17,7 +20,7 @@ use crate::settings::{NamespaceFallback, Settings};
 /// The most files in the directory of the documents that are looked at. Free to change.
 const MAX_DOCUMENTS: usize = 20_000;
 
-/// Opens the document of `namespace`, or what the settings say where it has none; `None` where that
+/// Opens the document of `namespace`, [over the base](over_base) of the settings, or what the settings say where it has none; `None` where that
 /// is nothing.
 ///
 /// Links on the way to the directory are followed, because that path is the administrator's; the
@@ -43,7 +46,16 @@ pub fn of_namespace(
         fallback,
     };
     let error = match document_in(node, paths, namespace) {
-        Ok(text) => return Ok(Some(own(text, None))),
+        Ok(text) => {
+            let Some(base) = &settings.namespace_base else {
+                return Ok(Some(own(text, None)));
+            };
+            let failed = |why| ChoiceError::Base { path: base.clone(), why };
+            let below = node.open_file(base).and_then(read_document);
+            let below = below.map_err(|fault| failed(fault.to_string()))?;
+            let whole = over_base(&text, &below).map_err(failed)?;
+            return Ok(Some(own(whole.unwrap_or(text), None)));
+        }
         Err(error) => error,
     };
     match (&error, &settings.namespace_fallback) {
@@ -66,6 +78,28 @@ pub fn of_namespace(
             Ok(Some(own(instead(settings, error)?, later)))
         }
     }
+}
+
+/// What the document of a namespace says together with the base of all of them, which it need not
+/// repeat; `None` where it stands alone: it is not valid, or says why there is none.
+///
+/// # Errors
+///
+/// What is wrong with the base, or with both together.
+pub fn over_base(own: &[u8], base: &[u8]) -> Result<Option<DocumentText>, String> {
+    let Ok(Checked { document: mut whole, .. }) = Document::parse(own) else {
+        return Ok(None);
+    };
+    if whole.node_error.is_some() {
+        return Ok(None);
+    }
+    let base = Document::parse(base).map_err(|problems| excerpt(&problems))?.document;
+    if base.node_error.is_some() {
+        return Err("it says why there is none".into());
+    }
+    whole.complete(base, Origin::Host).map_err(|problems| excerpt(&problems))?;
+    let mut text = whole.to_toml().map_err(|rule| rule.to_string())?;
+    Ok(Some(Zeroizing::new(std::mem::take(&mut *text).into_bytes()).into()))
 }
 
 /// The document of namespaces that have none, where the settings name one.

@@ -209,6 +209,9 @@ fn print(
     }
     if found_now.namespaces.is_some() {
         text.line("namespace-fallback", "")?;
+        if settings.namespace_base.is_some() {
+            text.line("namespace-base", "")?;
+        }
     }
     for key in ["annotation-allow", "without-spec", "transport"] {
         text.line(key, "")?;

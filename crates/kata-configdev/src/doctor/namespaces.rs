@@ -32,6 +32,11 @@ pub fn check(
     {
         keys_in = Some(other.clone());
     }
+    if let Some(base) = &effective.settings.namespace_base
+        && check_one(node, set, effective, base, findings).is_some_and(has_keys)
+    {
+        keys_in.get_or_insert_with(|| base.clone());
+    }
     let names = match namespaces(node, paths) {
         Ok(names) => names,
         Err(error) => {

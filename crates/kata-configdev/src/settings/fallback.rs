@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::value;
@@ -29,13 +30,22 @@ impl<'de> Deserialize<'de> for NamespaceFallback {
             path if !Path::new(path).is_absolute() => {
                 "neither \"refuse\" nor \"none\" nor an absolute path"
             }
-            path if is_pattern(path.as_ref()) || path.contains(PLACEHOLDER) => {
-                "not the path of one document"
-            }
-            _ => return value::plain(value.into()).map(Self::Document),
+            _ => return one(value.into()).map(Self::Document),
         };
         Err(value::broken(rule))
     }
+}
+
+pub fn base<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+    one(PathBuf::deserialize(from)?).map(Some)
+}
+
+/// Requires the path of one document.
+fn one<E: Error>(path: PathBuf) -> Result<PathBuf, E> {
+    if is_pattern(&path) || path.to_string_lossy().contains(PLACEHOLDER) {
+        return Err(value::broken("not the path of one document"));
+    }
+    value::plain(path)
 }
 
 /// As the settings have it.

@@ -128,6 +128,7 @@ mod tests {
                 "a.toml:1",
                 "/d/default.toml is the document of the namespace default",
             ),
+            ("namespace-base = \"/d/default.toml\"\n".into(), "a.toml:1", "such as _base.toml"),
             (
                 format!("{}{}", fallback("/e/b/x.toml"), allow(&["/e/{namespace}"])),
                 "a.toml:1",

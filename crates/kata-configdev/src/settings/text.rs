@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn mistakes_are_refused_with_their_line() {
         let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
-        let cases: [(&[u8], usize, &str); 38] = [
+        let cases: [(&[u8], usize, &str); 39] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`; did you mean `document`?"),
             (b"annotation_allow = []\n", 1, "; did you mean `annotation-allow`?"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
@@ -135,6 +135,7 @@ mod tests {
             (b"\nnamespace-fallback = \"any\"\n", 2, "namespace-fallback: neither"),
             (b"namespace-fallback = \"/x/{namespace}\"\n", 1, "not the path of one document"),
             (b"namespace-fallback = \"/x/*.toml\"\n", 1, "not the path of one document"),
+            (b"namespace-base = \"/x/*.toml\"\n", 1, "not the path of one document"),
             (b"namespace-fallback = \"/x/../y\"\n", 1, "namespace-fallback: a directory has"),
             (b"missing-document = ''\n", 1, "missing-document: empty"),
             (long.as_bytes(), 2, "longer than 1024 bytes"),

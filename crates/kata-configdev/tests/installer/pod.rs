@@ -135,6 +135,15 @@ fn a_sandbox_gets_the_new_document_of_its_own_namespace() {
     write("team-c", "c-1");
     write("team-b", "b-2");
     assert_eq!(keep(), ["a-2", "b-2", "c-1"].map(document));
+    // What completes them all.
+    let base = format!("{settings}namespace-base = \"/etc/teams/_base.toml\"\n");
+    fs::write(machine.host(SETTINGS), base).unwrap();
+    for site in ["site-1", "site-2"] {
+        write("_base", site);
+        for (text, own) in keep().iter().zip(["a-2", "b-2", "c-1"]) {
+            assert!(text.contains(site) && text.contains(own), "{text}");
+        }
+    }
 }
 
 /// After a removal nobody came again, and what dead sandboxes had left stayed in /run.

@@ -303,6 +303,39 @@ fn the_administrator_says_what_others_get() {
     assert_eq!(record.namespace.unwrap().as_str(), "team-z");
 }
 
+/// The document of a namespace says only what differs from that of the site.
+#[test]
+fn the_base_completes_the_document_of_a_namespace() {
+    let node = node("containerd");
+    spec(&node, &honest("containerd", "team-a"));
+    let base = node.path("teams/_base.toml");
+    settings(&node, "containerd", &format!("namespace-base = {base:?}\n"));
+    let refused = |rule: &str| {
+        let line = start(&node).unwrap_err();
+        assert!(line.contains(rule) && line.contains("_base.toml: "), "{line}");
+    };
+    refused("complete the document of the pod's namespace by ");
+    let entry = "[registries.\"team-a.corp\"]\nregistrytoken = \"hunter2-";
+    let proxy = "[extra-env]\nHTTPS_PROXY = \"http://proxy.corp:3128\"\n\n";
+    let site = document("site");
+    node.write(
+        "teams/_base.toml",
+        format!("{proxy}{entry}base\"\nplain-http = true\nca-certs = \"none\"\n{site}"),
+    );
+    let own = format!("{entry}team-a\"\nca-certs = \"none\"\n");
+    assert_eq!(start(&node), Ok(Some(format!("{proxy}{site}\n{own}"))));
+    node.write("teams/team-a.toml", "node-error = \"later\"\n");
+    assert_eq!(start(&node), Ok(Some("node-error = \"later\"\n".into())));
+    node.write("teams/team-a.toml", document("team-a"));
+    for (text, rule) in [
+        ("pasword = 1\n", "line 1: pasword: unknown key"),
+        ("node-error = \"late\"\n", "it says why there is none"),
+    ] {
+        node.write("teams/_base.toml", text);
+        refused(rule);
+    }
+}
+
 /// Without a spec nobody knows whose the sandbox is, so it gets nobody's document.
 #[test]
 fn without_a_spec_there_is_no_namespace() {

@@ -11,6 +11,7 @@ use zeroize::Zeroizing;
 
 use super::super::rotation::{self, Completed, Rotation};
 use super::{CURRENT, KEPT, UNSEEN, is_directory, open, read};
+use crate::choice::{ChoiceError, DocumentText, over_base};
 use crate::namespace_path::{NamespacePath, NamespacePaths};
 use crate::sandbox_id::SandboxId;
 use crate::shared_image::record::{self, Life, Record};
@@ -30,7 +31,7 @@ pub(super) struct Contents<'a> {
     options: &'a Options,
     rotation: &'a mut Rotation,
     /// The documents of the sets that have one for each namespace.
-    by_namespace: Vec<(&'a str, NamespacePath)>,
+    by_namespace: Vec<(&'a str, NamespacePath, Option<PathBuf>)>,
     /// By what they are made of.
     images: BTreeMap<MadeOf<'a>, Made>,
     /// Why disks are left as they are, a line for each document.
@@ -168,11 +169,20 @@ impl<'a> Contents<'a> {
 
     fn make(&mut self, made_of: &MadeOf<'_>) -> Made {
         let (document, set) = (made_of.document.as_path(), made_of.set);
-        let text = match read(self.options, document) {
-            Ok(text) => text,
+        let failed = |error| format!("failed to read the document {error}");
+        let mut text = match read(self.options, document) {
+            Ok(text) => DocumentText::from(text),
             Err(error) if error.fault.is_absent() => return Ok(Content::Unseen),
-            Err(error) => return Err(format!("failed to read the document {error}")),
+            Err(error) => return Err(failed(error)),
         };
+        if let Some(path) = self.base_of(document) {
+            let base = read(self.options, path).map_err(failed)?;
+            let whole = over_base(&text, &base).map_err(|why| {
+                let why = ChoiceError::Base { path: path.into(), why };
+                format!("failed to {why}: {}", why.remedy())
+            })?;
+            text = whole.unwrap_or(text);
+        }
         // What is not valid is told by whoever installs it.
         let Ok(parsed) = Document::parse(&text) else {
             return Ok(Content::Unseen);
@@ -188,7 +198,7 @@ impl<'a> Contents<'a> {
         }
         let completed = match set {
             Some(set) => {
-                let own = (text.as_slice(), &own);
+                let own = (&*text, &own);
                 self.rotation.complete(self.options, set, own)
             }
             None => Err("it is not the document of a set"),
@@ -221,18 +231,26 @@ impl<'a> Contents<'a> {
         let mut sets = names.filter(|name| Path::new(options.document(name).as_str()) == document);
         let mut by_namespace = self.by_namespace.iter();
         let of_namespace = || {
-            let found = by_namespace.find(|(_, paths)| paths.namespace_of(document).is_some());
-            found.map(|(set, _)| *set)
+            let found = by_namespace.find(|(_, paths, _)| paths.namespace_of(document).is_some());
+            found.map(|(set, ..)| *set)
         };
         sets.next().or_else(of_namespace)
     }
+
+    /// What completes the document, if it is that of a namespace.
+    fn base_of(&self, document: &Path) -> Option<&Path> {
+        let mut by_namespace = self.by_namespace.iter();
+        let (.., base) =
+            by_namespace.find(|(_, paths, _)| paths.namespace_of(document).is_some())?;
+        base.as_deref()
+    }
 }
 
-fn by_namespace(options: &Options) -> Vec<(&str, NamespacePath)> {
+fn by_namespace(options: &Options) -> Vec<(&str, NamespacePath, Option<PathBuf>)> {
     let names = options.sets.keys().map(String::as_str);
     let found = names.filter_map(|set| {
         let settings = rotation::settings(options, set)?;
-        Some((set, NamespacePaths::of(&settings).document?))
+        Some((set, NamespacePaths::of(&settings).document?, settings.namespace_base))
     });
     found.collect()
 }
