@@ -43,7 +43,7 @@ impl Account {
         ]
         .map(secret);
         let pair = auth.and_then(|auth| section.kept("auth", decode(&auth)));
-        let literal = LITERAL.iter().find_map(|key| section.places.at(key)).cloned();
+        let literal = LITERAL.iter().find_map(|key| section.at(key));
         if section.has("credentials-uri") {
             section.needs("credentials-uri", literal.is_none(), Rule::ReferenceBesideCredentials);
             return Self { reference, ..Self::default() };

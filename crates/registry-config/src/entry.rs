@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::credential_keys::{Account, reference};
 use crate::limits::{MAX_ALSO, MAX_REGISTRIES};
 use crate::mirror_keys::{self, MIRROR, MIRRORS};
-use crate::problem::{Findings, Origin, Place};
-use crate::section::{Places, Section};
+use crate::problem::{Origin, Place};
+use crate::section::Section;
 use crate::{
     ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule, client_identity,
 };
@@ -18,60 +18,61 @@ pub(crate) fn read_all(mut section: Section<'_, '_>) -> Registries {
         section.problem("", Rule::TooManyRegistries);
         return Registries::default();
     }
-    let mut entries: BTreeMap<RegistryName, (Registry, Entry)> = BTreeMap::new();
+    let mut entries: BTreeMap<RegistryName, (Registry, Entry<'_, '_>)> = BTreeMap::new();
     for field in section.rest() {
         let Some(mut section) = Section::of(&field, findings) else { continue };
         let name = RegistryName::parse(field.key);
         let is_repositories = name.as_ref().is_ok_and(|name| name.repositories().is_some());
         let (registry, mirrors, literal) = read(&mut section, is_repositories);
-        let entry = Entry { place: (&field).into(), places: section.places, mirrors, literal };
-        let Some(name) = findings.kept(&entry.place, name) else { continue };
-        if let Some((_, Entry { place: Place { line, key }, .. })) = entries.get(&name) {
-            let rule = Rule::DuplicateName { first: key.clone(), line: *line };
-            findings.problem(&entry.place, rule);
+        let Some(name) = section.kept("", name) else { continue };
+        let first = entries.get(&name).and_then(|(_, first)| first.section.at(""));
+        if let Some(Place { line, key: first }) = first {
+            section.problem("", Rule::DuplicateName { first, line });
         } else {
-            entries.insert(name, (registry, entry));
+            entries.insert(name, (registry, Entry { section, mirrors, literal }));
         }
     }
-    let mut all = Vec::with_capacity(entries.len());
-    let mut registries = Registries::default();
-    for (name, (registry, entry)) in entries {
-        entry.warn(registry.effects(&name, findings.origin), findings);
-        registries.set(name, registry);
-        all.push(entry);
-    }
-    for (of, entry) in registries.iter().zip(all) {
+    let read = entries.into_iter().map(|(name, (registry, entry))| {
+        entry.warn(registry.effects(&name, findings.origin));
+        ((name, registry), entry)
+    });
+    let (registries, entries): (BTreeMap<_, _>, Vec<_>) = read.unzip();
+    let registries = Registries(registries);
+    for (of, entry) in registries.iter().zip(entries) {
         for (at, rule) in registries.mirror_problems(of, findings.origin) {
-            findings.problem(entry.mirrors.get(at).unwrap_or(&entry.place), rule);
+            // One place for each mirror.
+            findings.problem(&entry.mirrors[at], rule);
         }
         for effect in registries.effects_of_host(of) {
-            findings.warning(&entry.place, effect);
+            entry.section.warn("", effect);
         }
     }
     registries
 }
 
-/// The places that findings about an entry concern.
-struct Entry {
-    place: Place,
-    places: Places,
+/// What findings about an entry concern.
+struct Entry<'t, 'i> {
+    section: Section<'t, 'i>,
     mirrors: Vec<Place>,
     literal: Option<Place>,
 }
 
-impl Entry {
+impl Entry<'_, '_> {
     /// Reports what the author of a legal entry may not have meant.
-    fn warn(&self, effects: Vec<(&str, Effect)>, findings: &Findings) {
+    fn warn(&self, effects: Vec<(&str, Effect)>) {
+        let Self { section, mirrors, literal } = self;
         for (key, effect) in effects {
             let place = match key {
-                "mirror" => self.mirrors.first(),
-                "ca-certs" => self.places.at(key).or(self.places.at("ca-certs-uri")),
-                _ => self.places.at(key),
+                "mirror" => mirrors.first().cloned(),
+                "ca-certs" => section.at(key).or_else(|| section.at("ca-certs-uri")),
+                _ => section.at(key),
             };
-            findings.warning(place.unwrap_or(&self.place), effect);
+            if let Some(place) = place.or_else(|| section.at("")) {
+                section.findings.warning(place, effect);
+            }
         }
-        if let (Origin::Measured, Some(place)) = (findings.origin, &self.literal) {
-            findings.warning(place, Effect::Published);
+        if let (Origin::Measured, Some(place)) = (section.findings.origin, literal) {
+            section.findings.warning(place, Effect::Published);
         }
     }
 }
@@ -92,9 +93,9 @@ pub(crate) fn read(
     let mirrors = read_way(section, &mut registry);
     // The client certificate says who the puller is to the host.
     if section.has(client_identity::CERTIFICATE)
-        && let Some(place) = section.places.at(client_identity::KEY)
+        && let Some(place) = section.at(client_identity::KEY)
     {
-        literal.get_or_insert_with(|| place.clone());
+        literal.get_or_insert(place);
     }
     section.refuse_rest((!is_repositories).then_some(Rule::UnquotedName));
     (registry, mirrors, literal)

@@ -81,7 +81,7 @@ impl ImagePolicy {
         }
         let source = first.and_then(|(key, text)| section.kept(key, parse_source(key, text?)));
         section.refuse_rest(None);
-        let place = section.places.at(first?.0)?.clone();
+        let place = section.at(first?.0)?;
         Some(Self {
             source: source?,
             is_of_cdh: false,

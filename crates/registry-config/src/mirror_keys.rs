@@ -21,7 +21,7 @@ const REWRITE: &str = "rewrite";
 pub(crate) fn read(section: &mut Section<'_, '_>) -> (Vec<(Place, Mirror)>, Vec<Box<str>>) {
     let findings = section.findings;
     let only = section.read(MIRROR, |field| Mirror::parse(field.text()?));
-    let mut mirrors: Vec<_> = section.places.at(MIRROR).cloned().zip(only).into_iter().collect();
+    let mut mirrors: Vec<_> = section.at(MIRROR).zip(only).into_iter().collect();
     let mut blocked = Vec::new();
     let items = section.list(MIRRORS);
     if section.has(MIRROR) {
@@ -114,7 +114,7 @@ fn repositories(
 
 fn read_rewrites(section: &mut Section<'_, '_>) -> Option<Arc<[Rewrite]>> {
     let tables = section.tables(REWRITE);
-    section.places.at(REWRITE)?;
+    section.at(REWRITE)?;
     if tables.len() > MAX_REWRITES {
         section.problem(REWRITE, Rule::TooManyRewrites);
         return Some(Arc::new([]));

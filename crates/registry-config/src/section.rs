@@ -1,6 +1,6 @@
 //! A table of the config while it is being read: known keys are taken out, what is left is unknown.
 
-use foreign_text::toml::{Field, Table};
+use foreign_text::toml::{Field, Table, join};
 use foreign_text::{nearest, same_letters};
 
 use crate::problem::{Findings, Place};
@@ -12,33 +12,16 @@ use crate::{Effect, Origin, Rule};
 pub(crate) struct Section<'t, 'i> {
     table: Table<'t, 'i>,
     pub(crate) findings: &'t Findings,
-    pub(crate) places: Places,
+    /// The keys that it was asked for, each with its line if it is there. The table itself is the
+    /// first, without a name.
+    asked: Vec<(&'static str, Option<usize>)>,
     /// Whether no further key may be there, and the rule that forbids it.
     closed: Option<Rule>,
 }
 
-/// The keys that a table was asked for, each with its place if it is there. The table itself is the
-/// first, without a name.
-#[derive(Debug, Default)]
-pub(crate) struct Places(Vec<(&'static str, Option<Place>)>);
-
-impl Places {
-    /// The place of a key that was asked for.
-    pub(crate) fn at(&self, key: &str) -> Option<&Place> {
-        let (_, place) = self.0.iter().find(|(asked, _)| *asked == key)?;
-        place.as_ref()
-    }
-
-    /// The keys that were asked for.
-    pub(crate) fn keys(&self) -> Vec<&'static str> {
-        self.0.iter().skip(1).map(|(key, _)| *key).collect()
-    }
-}
-
 impl<'t, 'i> Section<'t, 'i> {
     pub(crate) fn new(table: Table<'t, 'i>, findings: &'t Findings) -> Self {
-        let place = Place { line: table.line, key: table.path.clone() };
-        Self { table, findings, places: Places(vec![("", Some(place))]), closed: None }
+        Self { findings, asked: vec![("", Some(table.line))], table, closed: None }
     }
 
     /// The table that a value is; if it is none, that is reported.
@@ -58,12 +41,11 @@ impl<'t, 'i> Section<'t, 'i> {
 
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Field<'t, 'i>> {
         let field = self.table.take(key);
-        let place = field.as_ref().map(Place::from);
         if let Some(rule) = &self.closed {
-            self.findings.problem(&place?, rule.clone());
+            self.findings.problem(&field?, rule.clone());
             return None;
         }
-        self.places.0.push((key, place));
+        self.asked.push((key, field.as_ref().map(|field| field.line)));
         field
     }
 
@@ -110,17 +92,31 @@ impl<'t, 'i> Section<'t, 'i> {
 
     /// Takes an array of tables, `[[KEY]]`; what is no table in it is reported and missing.
     pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
-        self.list(key).iter().filter_map(|item| Self::of(item, self.findings)).collect()
+        let findings = self.findings;
+        self.list(key).into_iter().filter_map(|item| Self::of(&item, findings)).collect()
+    }
+
+    /// The place of a key that was asked for.
+    pub(crate) fn at(&self, key: &str) -> Option<Place> {
+        let (_, line) = self.asked.iter().find(|(asked, _)| *asked == key)?;
+        let path = &self.table.path;
+        let key = if key.is_empty() { path.clone() } else { join(path, key) };
+        Some(Place { line: (*line)?, key })
+    }
+
+    /// The keys that were asked for.
+    fn keys(&self) -> Vec<&'static str> {
+        self.asked.iter().skip(1).map(|(key, _)| *key).collect()
     }
 
     /// Whether a key that was asked for is there, be it broken.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.places.at(key).is_some()
+        self.at(key).is_some()
     }
 
     /// Reports a rule that a key breaks which was asked for, if it is there.
     pub(crate) fn problem(&self, key: &str, rule: impl Into<Rule>) {
-        if let Some(place) = self.places.at(key) {
+        if let Some(place) = self.at(key) {
             self.findings.problem(place, rule);
         }
     }
@@ -133,7 +129,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     pub(crate) fn warn(&self, key: &str, effect: Effect) {
-        if let Some(place) = self.places.at(key) {
+        if let Some(place) = self.at(key) {
             self.findings.warning(place, effect);
         }
     }
@@ -169,7 +165,7 @@ impl<'t, 'i> Section<'t, 'i> {
         unknown: impl IntoIterator<Item = Field<'t, 'i>>,
         table_rule: Option<Rule>,
     ) {
-        let known = self.places.keys();
+        let known = self.keys();
         for field in unknown {
             let same = same_letters(field.key, &known);
             let rule = match &table_rule {
@@ -196,7 +192,7 @@ pub(crate) mod tests {
         let findings = Findings::of(Origin::Measured);
         let mut section = Section::new(tree.table(), &findings);
         read(&mut section);
-        section.places.keys()
+        section.keys()
     }
 
     pub(crate) fn of_document() -> Vec<&'static str> {

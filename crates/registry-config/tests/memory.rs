@@ -29,6 +29,8 @@ fn no_text_takes_more_than_64_mib() {
         fill(&|_| "\n".to_owned(), ""),
         // Just within the limit on elements, so that it really is parsed.
         (0..400).map(|n| format!("{n:x}{}=1\n", ".a".repeat(78))).collect(),
+        // Each item has a place with the name of its entry.
+        format!("[registries.\"{}\"]\nalso=[{}]", "\\u0001".repeat(300), "{},".repeat(16_000)),
         // Rules that all mirrors of an entry share.
         (0..20)
             .map(|n| {
