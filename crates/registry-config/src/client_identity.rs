@@ -9,10 +9,6 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::section::Section;
 use crate::{Roots, Rule, Secret};
 
-/// The keys of an entry.
-pub(crate) const CERTIFICATE: &str = "client-cert";
-pub(crate) const KEY: &str = "client-key";
-
 /// A TLS client certificate with its private key. `Debug` shows neither.
 ///
 /// That they belong together is for those to find out who work with keys: `check` on the host, and
@@ -41,17 +37,17 @@ impl ClientIdentity {
 
     /// Reads both keys; what is broken is reported.
     pub(crate) fn read(section: &mut Section<'_, '_>) -> Option<Self> {
-        let chain = Roots::read(CERTIFICATE, section);
-        let key = section.text(KEY);
-        let [has_chain, has_key] = [CERTIFICATE, KEY].map(|key| section.has(key));
-        section.needs(CERTIFICATE, has_key, Rule::HalfClientIdentity);
-        section.needs(KEY, has_chain, Rule::HalfClientIdentity);
+        let chain = Roots::read("client-cert", section);
+        let key = section.text("client-key");
+        let [has_chain, has_key] = ["client-cert", "client-key"].map(|key| section.has(key));
+        section.needs("client-cert", has_key, Rule::HalfClientIdentity);
+        section.needs("client-key", has_chain, Rule::HalfClientIdentity);
         if has_chain != has_key {
             return None;
         }
         let is_empty = chain.as_ref().is_some_and(Roots::trusts_nobody);
-        section.needs(CERTIFICATE, !is_empty, Rule::NoClientCertificate);
-        let key = section.kept(KEY, checked_key(key?).ok_or(Rule::ClientKey))?;
+        section.needs("client-cert", !is_empty, Rule::NoClientCertificate);
+        let key = section.kept("client-key", checked_key(key?).ok_or(Rule::ClientKey))?;
         Some(Self { chain: chain?.certificates().to_vec(), key })
     }
 }

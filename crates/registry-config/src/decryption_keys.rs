@@ -14,9 +14,6 @@ use crate::secret::REDACTED;
 use crate::section::Section;
 use crate::{Effect, RegistryHost, RegistryName, ResourceUri, Rule, standard_base64};
 
-/// The key of the table.
-pub(crate) const KEYS: &str = "keys";
-
 /// The keys of a document: those for every image, and those for the images of some repositories.
 #[derive(Clone, Debug, Default)]
 pub struct DecryptionKeys {
@@ -164,7 +161,7 @@ pub(crate) fn read(mut section: Section<'_, '_>) -> DecryptionKeys {
 /// Takes the keys of one table: a list, or a text in which commas separate them.
 fn read_list(section: &mut Section<'_, '_>) -> Vec<DecryptionKey> {
     let findings = section.findings;
-    let Some(field) = section.take(KEYS) else { return Vec::new() };
+    let Some(field) = section.take("keys") else { return Vec::new() };
     let items = match field.text() {
         Ok(text) if text.trim().is_empty() => Vec::new(),
         Ok(text) => {
@@ -175,11 +172,11 @@ fn read_list(section: &mut Section<'_, '_>) -> Vec<DecryptionKey> {
         Err(_) => section.texts(&field),
     };
     if items.len() > MAX_DECRYPTION_KEYS {
-        section.problem(KEYS, Rule::TooManyDecryptionKeys);
+        section.problem("keys", Rule::TooManyDecryptionKeys);
         return Vec::new();
     }
     if items.is_empty() {
-        section.warn(KEYS, Effect::NoDecryptionKeys);
+        section.warn("keys", Effect::NoDecryptionKeys);
     }
     let parse = |(place, text): (Place, &str)| {
         let key = findings.kept(&place, DecryptionKey::parse_from(findings.origin, text))?;

@@ -10,7 +10,7 @@ use crate::problem::{Findings, Origin, Place};
 use crate::section::Section;
 use crate::{
     DecryptionKeys, Effect, ExtraEnv, ImagePolicy, NodeError, Pins, Problems, Registries,
-    Resources, Rule, Warning, decryption_keys, entry, image_policy, node_error, pins,
+    Resources, Rule, Warning, decryption_keys, entry,
 };
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
@@ -122,25 +122,25 @@ fn parsed(text: &[u8]) -> Result<Tree<'_>, (usize, Rule)> {
 
 /// Reads a document to its end; what is broken is reported and missing.
 pub(crate) fn read(section: &mut Section<'_, '_>) -> Document {
-    let reason = section.text(node_error::KEY);
-    if section.has(node_error::KEY) && section.findings.origin == Origin::Host {
-        section.warn(node_error::KEY, Effect::RefusesEveryPull);
+    let reason = section.text("node-error");
+    if section.has("node-error") && section.findings.origin == Origin::Host {
+        section.warn("node-error", Effect::RefusesEveryPull);
         return Document { node_error: NodeError::read(reason, section), ..Document::default() };
     }
-    section.problem(node_error::KEY, Rule::NodeErrorOfOwner);
+    section.problem("node-error", Rule::NodeErrorOfOwner);
     let extra_env = section.table("extra-env");
     let registries = section.table("registries");
     let decryption_keys = section.table("decryption-keys");
     let mut owners = |key, rule| section.table(key).filter(|_| section.is_owners(key, rule));
     let resources = owners("resources", Rule::ResourcesOfHost);
-    let pins = owners(pins::KEY, Rule::PinsOfHost);
-    let image_policy = owners(image_policy::KEY, Rule::ImagePolicyOfHost);
-    let is_only = section.flag(pins::ONLY);
-    let is_only = section.is_owners(pins::ONLY, Rule::PinsOfHost) && is_only;
+    let pins = owners("pins", Rule::PinsOfHost);
+    let image_policy = owners("image-policy", Rule::ImagePolicyOfHost);
+    let is_only = section.flag("only-pins");
+    let is_only = section.is_owners("only-pins", Rule::PinsOfHost) && is_only;
     section.refuse_rest(None);
     let pins = Pins { all: pins.map(Pins::read).unwrap_or_default(), is_only };
     if is_only && pins.all.is_empty() {
-        section.warn(pins::ONLY, Effect::NothingPinned);
+        section.warn("only-pins", Effect::NothingPinned);
     }
     Document {
         has_extra_env: extra_env.is_some(),

@@ -7,9 +7,7 @@ use crate::limits::{MAX_ALSO, MAX_REGISTRIES};
 use crate::mirror_keys::{self, MIRROR, MIRRORS};
 use crate::problem::{Origin, Place};
 use crate::section::Section;
-use crate::{
-    ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule, client_identity,
-};
+use crate::{ClientIdentity, Effect, Registries, Registry, RegistryName, Roots, Rule};
 
 /// Reads the whole table of registries; what is broken is reported and missing.
 pub(crate) fn read_all(mut section: Section<'_, '_>) -> Registries {
@@ -92,8 +90,8 @@ pub(crate) fn read(
     }
     let mirrors = read_way(section, &mut registry);
     // The client certificate says who the puller is to the host.
-    if section.has(client_identity::CERTIFICATE)
-        && let Some(place) = section.at(client_identity::KEY)
+    if section.has("client-cert")
+        && let Some(place) = section.at("client-key")
     {
         literal.get_or_insert(place);
     }
@@ -137,8 +135,8 @@ fn read_who(section: &mut Section<'_, '_>) -> (Registry, Option<Place>) {
 /// Reads how the host is reached. Returns where the mirrors are.
 fn read_way(section: &mut Section<'_, '_>, registry: &mut Registry) -> Vec<Place> {
     registry.client = ClientIdentity::read(section);
-    if registry.wants_anonymous && section.has(client_identity::CERTIFICATE) {
-        section.problem(client_identity::KEY, Rule::AnonymousBesideCredentials);
+    if registry.wants_anonymous && section.has("client-cert") {
+        section.problem("client-key", Rule::AnonymousBesideCredentials);
     }
     registry.ca_certs = Roots::read("ca-certs", section);
     let is_beside_web = section.flag("web-roots");

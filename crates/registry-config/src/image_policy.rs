@@ -10,15 +10,6 @@ use crate::problem::{Findings, Origin, Place, Problems};
 use crate::section::Section;
 use crate::{ResourceUri, Rule};
 
-/// The table.
-pub(crate) const KEY: &str = "image-policy";
-
-pub(crate) const TEXT: &str = "text";
-pub(crate) const FILE: &str = "file";
-pub(crate) const URI: &str = "uri";
-pub(crate) const ALLOW_TAGS: &str = "allow-tags";
-pub(crate) const REFUSE: &str = "refuse";
-
 /// Which signatures images need, as it was written.
 #[derive(Clone, Debug)]
 pub struct ImagePolicy {
@@ -70,9 +61,9 @@ impl ImagePolicy {
             section.needs(key, items.len() <= most, rule);
             items.into_iter().map(|(place, text)| (text.to_owned(), place)).unzip()
         };
-        let (allow_tags, allow_places) = list(ALLOW_TAGS, MAX_ALLOW_TAGS, Rule::TooManyAllowTags);
-        let (refuse, refuse_places) = list(REFUSE, MAX_REFUSED, Rule::TooManyRefused);
-        let sources = [TEXT, FILE, URI].map(|key| (key, section.text(key)));
+        let (allow_tags, allow_places) = list("allow-tags", MAX_ALLOW_TAGS, Rule::TooManyAllowTags);
+        let (refuse, refuse_places) = list("refuse", MAX_REFUSED, Rule::TooManyRefused);
+        let sources = ["text", "file", "uri"].map(|key| (key, section.text(key)));
         let mut written = sources.into_iter().filter(|(key, _)| section.has(key));
         let first = written.next();
         section.needs("", first.is_some(), Rule::NoPolicySource);
@@ -119,9 +110,9 @@ impl ImagePolicy {
 
 fn parse_source(key: &str, value: &str) -> Result<PolicySource, Rule> {
     match key {
-        TEXT if value.trim().is_empty() => Err(Rule::EmptyPolicy),
-        TEXT => Ok(PolicySource::Text(value.to_owned())),
-        FILE => match initdata::FileName::new(value) {
+        "text" if value.trim().is_empty() => Err(Rule::EmptyPolicy),
+        "text" => Ok(PolicySource::Text(value.to_owned())),
+        "file" => match initdata::FileName::new(value) {
             Ok(name) => Ok(PolicySource::File(name.as_str().to_owned())),
             Err(fault) => Err(Rule::PolicyFile(fault.to_string())),
         },

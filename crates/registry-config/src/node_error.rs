@@ -9,9 +9,6 @@ use crate::Rule;
 use crate::limits::MAX_NODE_ERROR_BYTES;
 use crate::section::Section;
 
-/// The key, alone in its document.
-pub(crate) const KEY: &str = "node-error";
-
 /// What ends a reason that was cut.
 const ELLIPSIS: char = '…';
 
@@ -40,7 +37,7 @@ impl NodeError {
 
     /// The document that consists of it.
     pub fn to_document(&self) -> String {
-        format!("{KEY} = {}\n", toml::Value::from(self.0.as_str()))
+        format!("node-error = {}\n", toml::Value::from(self.0.as_str()))
     }
 
     /// Reads the value that was taken, and refuses everything beside it.
@@ -53,7 +50,7 @@ impl NodeError {
             reason if reason.len() > MAX_NODE_ERROR_BYTES => Err(Rule::NodeErrorTooLong),
             reason => Ok(Self(reason.to_owned())),
         };
-        section.kept(KEY, reason)
+        section.kept("node-error", reason)
     }
 }
 

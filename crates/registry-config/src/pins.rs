@@ -10,12 +10,6 @@ use crate::problem::{Findings, Place, Problems};
 use crate::section::Section;
 use crate::{Origin, Rule};
 
-/// The table.
-pub(crate) const KEY: &str = "pins";
-
-/// The key at the top that lets nothing run without a pin.
-pub(crate) const ONLY: &str = "only-pins";
-
 /// The pins as they were written.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
@@ -52,7 +46,7 @@ impl Pins {
         let pins = table.rest().filter_map(|field| {
             let place = Place::from(&field);
             let digests = match field.flag() {
-                Ok(_) if field.key == ONLY => Err(Rule::OnlyPinsInside),
+                Ok(_) if field.key == "only-pins" => Err(Rule::OnlyPinsInside),
                 _ => read_digests(&field),
             };
             let digests = table.findings.kept(&place, digests)?;

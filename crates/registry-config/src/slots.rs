@@ -13,8 +13,7 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     Credentials, DecryptionKey, DecryptionKeys, Document, ExtraEnv, ImagePolicy, Mirror, Pins,
-    PolicySource, Registry, RegistryName, Resources, Rewrite, decryption_keys, image_policy,
-    node_error, pins,
+    PolicySource, Registry, RegistryName, Resources, Rewrite,
 };
 
 /// The use of a list of keys.
@@ -92,12 +91,12 @@ pub(crate) fn of(config: &Document, purpose: Purpose) -> Table<'_> {
     } = config;
     let mut table = Table::default();
     table.put(
-        node_error::KEY,
+        "node-error",
         node_error.as_ref().map(|error| if is_written { text(error.raw()) } else { shown(error) }),
     );
-    table.put(pins::ONLY, set(pins.is_only));
-    table.put(pins::KEY, of_pins(pins));
-    table.put(image_policy::KEY, image_policy.as_ref().map(of_image_policy));
+    table.put("only-pins", set(pins.is_only));
+    table.put("pins", of_pins(pins));
+    table.put("image-policy", image_policy.as_ref().map(of_image_policy));
     if *has_extra_env || !is_written {
         table.put("extra-env", Value::Table(of_extra_env(extra_env, purpose)));
     }
@@ -146,12 +145,12 @@ fn of_pins(pins: &Pins) -> Option<Value<'_>> {
 fn of_image_policy(policy: &ImagePolicy) -> Value<'_> {
     let mut table = Table::default();
     match &policy.source {
-        PolicySource::Text(policy) => table.put(image_policy::TEXT, text(policy.as_str())),
-        PolicySource::File(name) => table.put(image_policy::FILE, text(name.as_str())),
-        PolicySource::Uri(uri) => table.put(image_policy::URI, shown(uri)),
+        PolicySource::Text(policy) => table.put("text", text(policy.as_str())),
+        PolicySource::File(name) => table.put("file", text(name.as_str())),
+        PolicySource::Uri(uri) => table.put("uri", shown(uri)),
     }
-    table.put(image_policy::ALLOW_TAGS, filled(texts(&policy.allow_tags), &policy.allow_tags));
-    table.put(image_policy::REFUSE, filled(texts(&policy.refuse), &policy.refuse));
+    table.put("allow-tags", filled(texts(&policy.allow_tags), &policy.allow_tags));
+    table.put("refuse", filled(texts(&policy.refuse), &policy.refuse));
     Value::Table(table)
 }
 
@@ -167,10 +166,10 @@ fn of_decryption_keys(
     purpose: Purpose,
 ) -> Option<Value<'_>> {
     let mut table = Table::default();
-    table.put(decryption_keys::KEYS, filled(of_keys(all, purpose), all));
+    table.put("keys", filled(of_keys(all, purpose), all));
     for (name, keys) in of {
         let name = if purpose == Purpose::Write { name.written() } else { name.to_string() };
-        let keys = Table(vec![(Cow::Borrowed(decryption_keys::KEYS), of_keys(keys, purpose))]);
+        let keys = Table(vec![(Cow::Borrowed("keys"), of_keys(keys, purpose))]);
         table.0.push((Cow::Owned(name), Value::Table(keys)));
     }
     (!table.0.is_empty()).then_some(Value::Table(table))
