@@ -47,7 +47,7 @@ pub struct Plan {
 /// A source that has no credentials yet.
 #[derive(Clone, Debug)]
 pub struct Step {
-    source: Source,
+    pub(crate) source: Source,
     account: Account,
     is_own_entry: bool,
 }

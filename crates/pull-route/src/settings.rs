@@ -114,6 +114,12 @@ impl Settings {
         self.any_address || self.is_named_by_owner(url)
     }
 
+    /// The same for the addresses of the entry `by`. Those of the host may not, also where the owner
+    /// names the host that they are said to be of.
+    pub fn may_addresses_be_near(&self, url: &Url, by: &Authority) -> bool {
+        self.any_address || by.is_measured() && self.is_named_by_owner(url)
+    }
+
     /// The same for the proxies: the owner's may.
     pub fn may_proxies_be_near(&self) -> bool {
         self.any_address || self.measured.document.has_extra_env

@@ -1,5 +1,7 @@
 //! Who is in charge of a host, and what that allows there.
 
+use std::net::IpAddr;
+
 use registry_config::{ClientIdentity, MAX_HOST_BYTES, ProxyUrl, RegistryHost};
 use url::Url;
 
@@ -22,6 +24,9 @@ pub struct Trust {
     /// The client certificate that it is shown: only where the entry is its own, and it is
     /// verified.
     pub client: Option<ClientIdentity>,
+    /// Where it is, in the place of a look-up: only where the entry is its own. A proxy looks names
+    /// up by itself.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Trust {
@@ -44,6 +49,7 @@ impl Trust {
             // sends the puller to.
             skip_verify: registry.insecure_skip_verify && has_entry,
             plain_http: registry.plain_http && has_entry,
+            addresses: if has_entry { registry.addresses.clone() } else { Vec::new() },
             is_own,
             authority,
         }

@@ -147,7 +147,7 @@ impl Clients {
         trust: &Trust,
         protocol: Protocol,
     ) -> Result<(Client, Protocol), Error> {
-        let outside = reach::of(url, self.proxies.for_url(url), &self.settings)?;
+        let outside = reach::of(url, self.proxies.for_url(url), trust, &self.settings)?;
         let client = self.build(url, trust, protocol, outside.clone())?;
         let known = HostClient {
             client: client.clone(),

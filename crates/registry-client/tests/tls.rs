@@ -9,10 +9,42 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fault_registry::{Content, FaultRegistry, Http, Script, Tls};
-use support::{CONTENT, PASSWORD, USER, entry, fetch, hasty, once, open, run, text};
+use support::{CONTENT, PASSWORD, USER, digest, entry, fetch, hasty, once, open, run, text};
 use test_http::pki::Authority;
 use test_http::{Server, ok};
 use vm_harness::{Port, Scratch};
+
+/// A name that only the node's `/etc/hosts` knows is asked at the addresses of its entry, and the
+/// certificate is verified for the name. Through a proxy they have no effect.
+#[test]
+fn a_host_is_asked_where_its_entry_says() {
+    let authority = Authority::new("test").unwrap();
+    let identity = authority.sign(&["hub.invalid"]).unwrap();
+    let mut content = Content::default();
+    content.add_manifest(CONTENT.into());
+    let tls = Tls { identity: &identity, name: "hub.invalid", http: Http::One };
+    let registry = FaultRegistry::start(content, Script::new(), Some(&tls)).unwrap();
+    let get = |name: &str, keys: &str| {
+        let document = entry(name, USER, PASSWORD, authority.certificate()) + keys;
+        run(async {
+            let host = format!("{name}:{}", registry.address().port());
+            let registry = open(&document, &host, &once())?;
+            registry.manifest(&digest()).await.map(drop)
+        })
+    };
+    let there = "addresses = [\"127.0.0.1\"]\n";
+    get("hub.invalid", "").unwrap_err();
+    get("hub.invalid", there).unwrap();
+    let error = get("other.invalid", there).unwrap_err();
+    assert!(text(&error).contains("certificate"), "{error}");
+    let count = registry.connections();
+    // Nothing is looked up beside them.
+    get("localhost", "addresses = [\"127.0.0.9\"]\n").unwrap_err();
+    let proxy = "[extra-env]\nHTTPS_PROXY = \"http://127.0.0.1:1\"\n";
+    let error = get("hub.invalid", &format!("{there}{proxy}")).unwrap_err();
+    assert!(text(&error).contains("proxy"), "{error}");
+    assert_eq!(registry.connections(), count);
+}
 
 /// `openssl s_server`, which shows every visitor what was negotiated.
 struct OpenSsl {

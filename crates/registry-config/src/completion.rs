@@ -77,6 +77,9 @@ impl Registry {
         if self.client.is_none() && !self.wants_anonymous {
             self.client = below.client;
         }
+        if self.addresses.is_empty() {
+            self.addresses = below.addresses;
+        }
         if !has_mirror {
             (self.mirrors, self.mirror_fallback) = (below.mirrors, below.mirror_fallback);
             self.blocked = below.blocked;

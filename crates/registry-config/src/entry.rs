@@ -1,9 +1,12 @@
 //! The `[registries."NAME"]` tables, read.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use foreign_text::toml::Field;
 
 use crate::credential_keys::{Account, reference};
-use crate::limits::{MAX_ALSO, MAX_REGISTRIES};
+use crate::limits::{MAX_ADDRESSES, MAX_ALSO, MAX_REGISTRIES};
 use crate::mirror_keys::{self, MIRROR, MIRRORS};
 use crate::problem::{Origin, Place};
 use crate::section::Section;
@@ -23,6 +26,7 @@ pub(crate) fn read_all(mut section: Section<'_, '_>) -> Registries {
         let is_repositories = name.as_ref().is_ok_and(|name| name.repositories().is_some());
         let (registry, mirrors, literal) = read(&mut section, is_repositories);
         let Some(name) = section.kept("", name) else { continue };
+        section.needs("addresses", name.is_domain(), Rule::AddressesOfManyHosts);
         let first = entries.get(&name).and_then(|(_, first)| first.section.at(""));
         if let Some(Place { line, key: first }) = first {
             section.problem("", Rule::DuplicateName { first, line });
@@ -154,8 +158,16 @@ fn read_way(section: &mut Section<'_, '_>, registry: &mut Registry) -> Vec<Place
     registry.blocked = blocked;
     registry.insecure_skip_verify = section.flag("insecure-skip-verify");
     registry.plain_http = section.flag("plain-http");
+    registry.addresses = section.read("addresses", addresses).unwrap_or_default();
     registry.mirror_fallback = section.flag("mirror-fallback");
     let has_mirror = section.has(MIRROR) || section.has(MIRRORS);
     section.needs("mirror-fallback", has_mirror, Rule::FallbackWithoutMirror);
     places
+}
+
+/// Reads where a host is.
+fn addresses(field: &Field<'_, '_>) -> Result<Vec<IpAddr>, Rule> {
+    let items = field.items()?;
+    let all: Option<Vec<_>> = items.iter().map(|item| item.text().ok()?.parse().ok()).collect();
+    all.filter(|all| (1..=MAX_ADDRESSES).contains(&all.len())).ok_or(Rule::Addresses)
 }

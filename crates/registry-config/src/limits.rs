@@ -46,6 +46,9 @@ pub const MAX_HOST_BYTES: usize = 253;
 /// the format.
 pub const MAX_NODE_ERROR_BYTES: usize = 1024;
 
+/// The most addresses of a host; each may be waited for before the next one is tried.
+pub const MAX_ADDRESSES: usize = 8;
+
 /// The longest URL of a mirror; its path is put in front of every path that is requested.
 pub const MAX_MIRROR_BYTES: usize = 2048;
 

@@ -93,6 +93,11 @@ impl RegistryName {
         }
     }
 
+    /// Whether the name is that of a single host that is looked up.
+    pub(crate) fn is_domain(&self) -> bool {
+        matches!(&self.pattern, Pattern::Literal(HostName::Domain(_), _))
+    }
+
     /// Whether the name holds for one port of its host only.
     pub fn has_port(&self) -> bool {
         matches!(self.pattern, Pattern::Literal(_, Some(_)))

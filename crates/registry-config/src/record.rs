@@ -114,6 +114,7 @@ mod tests {
         ),
         ("insecure-skip-verify", TRUTH, "", Show),
         ("plain-http", TRUTH, "", Show),
+        ("addresses", ["['10.0.0.1']", "['10.0.0.1','::1']"], "", Show),
         ("mirror", ["'https://a'", "'https://b'"], "", Show),
         ("mirror-fallback", TRUTH, "mirror='https://a'", Show),
         ("mirrors", ["['https://a']", "['https://a','https://b']"], "", Show),

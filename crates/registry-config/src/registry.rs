@@ -1,6 +1,7 @@
 //! What the document says about registries, and which entry holds for a host.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::host_name::DOCKER_HUB;
 use crate::name::Pattern;
@@ -38,6 +39,8 @@ pub struct Registry {
     pub insecure_skip_verify: bool,
     /// Whether plain HTTP may be tried, and credentials sent over it.
     pub plain_http: bool,
+    /// Where the host is, in the place of a look-up of its name; only in the entry of one host.
+    pub addresses: Vec<IpAddr>,
     /// Where to ask first, in this order.
     pub mirrors: Vec<Mirror>,
     /// The first segments of the names of repositories that nobody is asked for.
@@ -56,6 +59,8 @@ impl Registry {
             credentials_uri: self.credentials_uri.clone(),
             credentials_optional: self.credentials_optional,
             ca_certs_uri: self.ca_certs_uri.clone(),
+            // The host answers the guest's look-ups anyway.
+            addresses: self.addresses.clone(),
             ..Self::default()
         };
         match origin {
@@ -96,7 +101,13 @@ impl Registry {
     /// and so are the further accounts: whoever runs the mirror learns one account, not all.
     #[must_use]
     pub fn lent_to_mirror(&self) -> Self {
-        Self { also: Vec::new(), client: None, insecure_skip_verify: false, ..self.clone() }
+        Self {
+            also: Vec::new(),
+            client: None,
+            insecure_skip_verify: false,
+            addresses: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The same with all that another entry says of who the puller is.

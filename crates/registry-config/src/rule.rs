@@ -387,6 +387,15 @@ pub enum Rule {
         groups such as \"$1\""
     )]
     RewriteTo,
+    /// Addresses that are none, or too many.
+    #[error(
+        "is a list of 1 to {MAX_ADDRESSES} addresses such as \"192.0.2.1\" and \"2001:db8::1\", \
+        without ports"
+    )]
+    Addresses,
+    /// Addresses of many hosts, or of an address.
+    #[error("says where one host is, and stands in the entry of that host's name alone")]
+    AddressesOfManyHosts,
     /// Half a client certificate.
     #[error("\"client-cert\" and \"client-key\" stand together; one of them is missing")]
     HalfClientIdentity,

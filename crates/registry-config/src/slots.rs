@@ -215,6 +215,7 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
         client,
         insecure_skip_verify,
         plain_http,
+        addresses,
         mirrors,
         blocked,
         mirror_fallback,
@@ -236,6 +237,8 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     table.put("client-key", client.as_ref().map(|own| Value::Secret(own.key_pem().expose())));
     table.put("insecure-skip-verify", flag(insecure_skip_verify));
     table.put("plain-http", flag(plain_http));
+    let shown_addresses = addresses.iter().map(|address| shown(address)).collect();
+    table.put("addresses", filled(Value::List(shown_addresses), addresses));
     // The short form has no names.
     match mirrors.first().filter(|first| !first.is_listed && first.rewrites().is_empty()) {
         Some(only) => table.put("mirror", of_url(only, purpose)),

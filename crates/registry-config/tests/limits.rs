@@ -109,6 +109,11 @@ fn numbers_and_lengths_are_bounded() {
             at("registries.r.rewrite", "a list has at most 16 rules"),
         ),
         (
+            8,
+            &|count| entry(&format!("addresses = [{}]", "'::1',".repeat(count))),
+            at("registries.r.addresses", "is a list of 1 to 8 addresses"),
+        ),
+        (
             MAX_ALSO,
             &|count| {
                 let also = "[[registries.r.also]]\nregistrytoken = 'a'\n".repeat(count);

@@ -153,6 +153,7 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
         mirrors,
         blocked: _,
         mirror_fallback,
+        addresses: _,
     } = entry
     else {
         panic!("a reference, which no registry file has");

@@ -95,7 +95,15 @@ fn rows(port: u16, elsewhere: &[Server; 2]) -> Vec<Row> {
         beside: beside(&literal),
         ..row(name, String::new(), image.clone(), entry(&literal, "anonymous = true"))
     };
+    // The owner's words about the host are no leave for the host's address of it.
+    let addresses = |name: &str| entry(name, "addresses = [\"127.0.0.1\"]");
+    let name = format!("registry.corp:{port}");
+    let mirrored = entry("other.corp", &format!("mirror = \"https://{name}\""));
     vec![
+        Row {
+            beside: vec![mirrored, addresses("registry.corp")],
+            ..row("addresses", addresses("registry.corp"), image(&name), addresses(&name))
+        },
         registry("registry", literal.clone()),
         registry("registry by name", format!("localhost:{port}")),
         Row {

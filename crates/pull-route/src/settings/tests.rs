@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
+use std::net::IpAddr;
+
 use registry_config::{Checked, RegistryHost};
 
 use super::*;
@@ -95,6 +97,53 @@ fn the_owner_frees_a_host_at_its_port_alone() {
     assert!(local.leads_astray(&from, &url("https://localhost:5001/")));
     let person = local.with_any_address(true);
     assert!(person.leads_astray(&from, &url("https://localhost:5001/")));
+}
+
+/// The address of one host must not become that of another one, and the owner's entry says alone
+/// where a host is.
+#[test]
+fn addresses_are_those_of_their_entrys_host_alone() {
+    let at = |name: &str, last: u8| entry(name, &format!("addresses = [\"10.0.0.{last}\"]\n"));
+    let mirror =
+        "mirror = \"https://m.corp\"\nmirror-fallback = true\naddresses = [\"10.0.0.1\"]\n";
+    let of_host = entry("a.corp", mirror) + &at("blobs.corp", 2);
+    let reference = at("a.corp", 1) + "credentials-uri = \"kbs:///a/b/c\"\n";
+    for (measured, configuration, url, expected) in [
+        ("", &of_host, "https://a.corp/v2/", &[1][..]),
+        ("", &of_host, "https://m.corp/v2/", &[]),
+        ("", &of_host, "https://blobs.corp/x", &[2]),
+        ("", &of_host, "https://blobs.corp:5000/x", &[2]),
+        ("", &of_host, "https://other.corp/x", &[]),
+        ("", &(of_host.clone() + &at("m.corp", 3)), "https://m.corp/v2/", &[3]),
+        (&at("a.corp", 4), &of_host, "https://a.corp/v2/", &[4]),
+        (&entry("a.corp", ""), &of_host, "https://a.corp/v2/", &[]),
+        (&entry(".corp", ""), &of_host, "https://blobs.corp/x", &[]),
+        // Name and certificate are verified by what the host does not write.
+        ("", &reference, "https://a.corp/v2/", &[1]),
+    ] {
+        let settings = settings(measured, configuration);
+        let plan = settings.plan(&host("a.corp"), "app").unwrap();
+        let url = Url::parse(url).unwrap();
+        let mut steps = plan.mirrors().iter().chain([plan.registry()]);
+        let own = steps.find(|step| step.source.is_own(&url));
+        let source = &own.unwrap_or(plan.registry()).source;
+        let trust = crate::Trust::of(&url, source, &settings);
+        let expected: Vec<IpAddr> =
+            expected.iter().map(|last| IpAddr::from([10, 0, 0, *last])).collect();
+        assert_eq!(trust.addresses, expected, "{measured}{configuration}{url}");
+        // The host's are never near, also of a host that the owner names.
+        let is_owners = trust.authority.origin() == Some(Origin::Measured);
+        assert!(is_owners || !settings.may_addresses_be_near(&url, &trust.authority));
+    }
+    let owner = "mirror = \"https://b.corp\"\n";
+    let settings = settings(&(entry("o.corp", owner) + &at("a.corp", 1)), &at("b.corp", 1));
+    for (name, is_owners) in [("a.corp", true), ("b.corp", false)] {
+        let url = Url::parse(&format!("https://{name}")).unwrap();
+        let by = settings.registry(&host(name));
+        assert!(settings.may_be_near(&url));
+        assert_eq!(settings.may_addresses_be_near(&url, &by), is_owners);
+        assert!(settings.clone().with_any_address(true).may_addresses_be_near(&url, &by));
+    }
 }
 
 /// A host that the puller is sent to: the host's entry for it counts only where the owner says

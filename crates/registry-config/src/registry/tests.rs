@@ -197,7 +197,7 @@ fn full() -> Registry {
     let key = "-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----\n";
     let text = format!(
         "[registries.r]\nusername = \"u\"\npassword = \"p\"\n\
-         mirrors = ['https://m.corp', {{prefix = 'a', fallback = false}}]\n\
+         addresses = ['10.0.0.1']\nmirrors = ['https://m.corp', {{prefix = 'a', fallback = false}}]\n\
          mirror-fallback = true\nplain-http = true\ninsecure-skip-verify = true\n\
          also = [{{username = \"v\", password = \"p\"}}]\nca-certs = '''\n{root}'''\n\
          client-cert = '''\n{root}'''\nclient-key = '''\n{key}'''\n"
@@ -227,6 +227,7 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
         ("ca-certs-uri", registry.ca_certs_uri.is_some()),
         ("insecure-skip-verify", registry.insecure_skip_verify),
         ("plain-http", registry.plain_http),
+        ("addresses", !registry.addresses.is_empty()),
         ("mirrors", !registry.mirrors.is_empty()),
         ("blocked", !registry.blocked.is_empty()),
         ("mirror-fallback", registry.mirror_fallback),
@@ -239,12 +240,12 @@ fn parts(registry: &Registry) -> Vec<&'static str> {
 #[test]
 fn an_entry_hands_on_what_may_go_there() {
     let (full, none) = (full(), Registry::default());
-    let references = ["credentials-uri", "credentials-optional", "ca-certs-uri"];
+    let references = ["credentials-uri", "credentials-optional", "ca-certs-uri", "addresses"];
     let owners = ["anonymous", "client", "ca-certs", "mirrors", "blocked", "mirror-fallback"];
     let credentials = ["credentials", "also", "credentials-uri", "credentials-optional"];
     let credentials = [&credentials[..], &["anonymous", "client"]].concat();
     let all = parts(&full);
-    assert_eq!(all.len(), 13);
+    assert_eq!(all.len(), 14);
     let without = |left_out: &[&str]| -> Vec<_> {
         all.iter().copied().filter(|name| !left_out.contains(name)).collect()
     };
@@ -252,7 +253,7 @@ fn an_entry_hands_on_what_may_go_there() {
     for (handed_on, expected) in [
         (full.in_confidential_pull(Origin::Host), but(&references)),
         (full.in_confidential_pull(Origin::Measured), but(&[&references[..], &owners].concat())),
-        (full.lent_to_mirror(), without(&["also", "client", "insecure-skip-verify"])),
+        (full.lent_to_mirror(), without(&["also", "client", "insecure-skip-verify", "addresses"])),
         (none.with_credentials_of(&full), but(&credentials)),
         (full.with_credentials_of(&none), without(&credentials)),
     ] {

@@ -1,6 +1,8 @@
 //! What follows from the documents for a pull, as the guest plans it. Nothing here decides
 //! anything, and nothing here holds a secret.
 
+use std::net::IpAddr;
+
 use pull_route::{EntryName, Plan, Proxies, Step};
 use registry_config::{Credentials, ExtraEnv, Mirror, Registry, RegistryName};
 use serde::Serialize;
@@ -84,6 +86,9 @@ struct Source {
     credentials_withheld: bool,
     #[serde(flatten)]
     trust: Trust,
+    /// Where it is, in the place of a look-up; a proxy looks the name up all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<IpAddr>,
     /// The proxy on the way, without user name and password; `None` where it is asked directly.
     proxy: Option<String>,
     /// The same where the host does not speak TLS and is asked over plain HTTP.
@@ -140,6 +145,9 @@ impl Consequences {
             ("roots", self.trust.roots_text.clone()),
             ("TLS", format!("{}{client}", self.tls_text())),
         ];
+        if !self.registry.addresses.is_empty() {
+            rows.push(("addresses", self.registry.addresses_text()));
+        }
         match &self.mirror {
             None => rows.push(("mirror", "none".into())),
             Some(mirror) => {
@@ -311,10 +319,21 @@ impl Source {
             credentials,
             credentials_withheld: kept_back.is_some(),
             trust,
+            addresses: authority.registry.addresses.clone(),
             proxy: proxies.for_url(step.url()).map(ToString::to_string),
             proxy_in_clear: proxies.for_url(&in_clear).map(ToString::to_string),
             reasons: reasons.into_iter().flatten().collect(),
         }
+    }
+
+    /// The addresses, and whether they count.
+    fn addresses_text(&self) -> String {
+        let all: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let effect = match self.proxy {
+            Some(_) => "without effect: the proxy looks the name up",
+            None => "the name is not looked up",
+        };
+        format!("{}; {effect}", all.join(", "))
     }
 
     fn mirror_text(&self, place: &str) -> String {
@@ -325,6 +344,10 @@ impl Source {
             (false, true) => ", its certificate NOT verified",
             (false, false) => "",
         };
+        let at = match self.addresses.is_empty() {
+            true => String::new(),
+            false => format!(" (at {})", self.addresses_text()),
+        };
         let name = self.repository.as_ref();
         let name = name.map_or(String::new(), |name| format!(" for {name}"));
         let withheld = if self.credentials_withheld {
@@ -333,7 +356,7 @@ impl Source {
             ""
         };
         format!(
-            "{} is asked {place}{name}{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
+            "{}{at} is asked {place}{name}{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
             self.url,
             self.entry.as_deref().unwrap_or_default(),
             self.credentials.text(),
