@@ -13,12 +13,13 @@ mod hosts_toml;
 
 use std::path::{Component, Path, PathBuf};
 
+use registry_config::{Registry, Roots};
 use zeroize::Zeroizing;
 
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{ClientFiles, Import, ReadFile, Reader, Roots, Settings};
+use crate::registry_file::{ClientFiles, Import, ReadFile, Reader};
 
 pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
 
@@ -135,7 +136,7 @@ fn tell_unnamed(directory: &Directory, reader: &mut Reader<'_, '_>) {
 }
 
 /// What the files of a directory without `hosts.toml` say.
-fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Settings {
+fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Registry {
     let mut names: Vec<_> = directory.files.iter().map(String::as_str).collect();
     names.sort_unstable();
     let (authorities, others): (Vec<_>, Vec<_>) =
@@ -155,10 +156,10 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Sett
         };
         reader.left_out(&printable(name), why);
     }
-    Settings {
-        roots: roots(&authorities, directory, reader),
+    Registry {
+        ca_certs: roots(&authorities, directory, reader),
         client: reader.client(clients, false),
-        ..Settings::default()
+        ..Registry::default()
     }
 }
 

@@ -10,15 +10,14 @@ mod model;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use foreign_text::toml::join;
-use registry_config::{Credentials, MAX_REWRITES, RegistryHost, Rewrite, Secret};
+use registry_config::{Credentials, MAX_REWRITES, Registry, RegistryHost, Rewrite, Roots, Secret};
 
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
 use crate::registry_file::shown_address;
-use crate::registry_file::{ClientFiles, Reader, Roots, Settings, decode_auth};
+use crate::registry_file::{ClientFiles, Reader, decode_auth};
 
 pub(crate) use model::{Auth, Config, Mirror, Placed, Registries, Tls};
 
@@ -94,7 +93,7 @@ pub(crate) struct Hosts(pub(crate) Vec<Host>);
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) host: Option<RegistryHost>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Registry,
     /// Its own images, without a host that is asked for them.
     pub(crate) plan: Plan,
 }
@@ -119,12 +118,12 @@ impl Hosts {
     }
 
     /// The settings of a host: those of its name, else of another name for it.
-    pub(crate) fn settings_of(&self, name: &str) -> Settings {
+    pub(crate) fn settings_of(&self, name: &str) -> Registry {
         let host = RegistryHost::parse(name).ok();
         let same = |known: &&Host| host.is_some() && known.host == host;
         let found = self.0.iter().find(|known| known.name == name);
         let found = found.or_else(|| self.0.iter().find(same));
-        found.map_or_else(Settings::default, |known| known.settings.clone())
+        found.map_or_else(Registry::default, |known| known.settings.clone())
     }
 }
 
@@ -146,7 +145,7 @@ fn links(
         let endpoint = Endpoint::with_rules(address, api_path(address), rewrites.as_deref());
         let settings = match &endpoint {
             Ok((endpoint, _)) => hosts.settings_of(&endpoint.authority),
-            Err(_) => Settings::default(),
+            Err(_) => Registry::default(),
         };
         let (target, rewrites) = reader.target(&key, engine.name, endpoint);
         links.push(Link { target, key, settings, rewrites, prefix: None });
@@ -190,8 +189,8 @@ fn settings(
     host: &str,
     key: &str,
     reader: &mut Reader<'_, '_>,
-) -> Settings {
-    let mut settings = Settings::default();
+) -> Registry {
+    let mut settings = Registry::default();
     if let Some(auth) = config.auth {
         let key = join(key, "auth");
         if host == ALL {
@@ -199,13 +198,13 @@ fn settings(
             every registry without an entry";
             reader.left_out(&key, why);
         } else {
-            settings.credentials = credentials(engine, auth, &key, reader).map(Arc::new);
+            settings.credentials = credentials(engine, auth, &key, reader).unwrap_or_default();
         }
     }
     if let Some(tls) = config.tls {
         let key = join(key, "tls");
-        settings.skip_verify = tls.insecure_skip_verify;
-        settings.roots = roots(&tls, &key, reader);
+        settings.insecure_skip_verify = tls.insecure_skip_verify;
+        settings.ca_certs = roots(&tls, &key, reader);
         let files = client_files(&tls, &key, reader);
         settings.client = reader.client(files, tls.insecure_skip_verify);
     }

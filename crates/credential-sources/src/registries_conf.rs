@@ -15,14 +15,14 @@ use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
 use foreign_text::toml::{Field, Table};
-use registry_config::{RegistryHost, Rewrite};
+use registry_config::{Registry as Entry, RegistryHost, Rewrite};
 
 use self::repositories::{Group, Mirrors};
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{Import, Reader, Settings, forbidden_by};
+use crate::registry_file::{Import, Reader, forbidden_by};
 
 /// The longest file; a thousand registries have less.
 pub const MAX_REGISTRIES_CONF_BYTES: usize = 128 << 10;
@@ -262,6 +262,6 @@ fn host(
     reader.target(key, "the engine", endpoint)
 }
 
-fn insecure(is_insecure: bool) -> Settings {
-    Settings { skip_verify: is_insecure, ..Settings::default() }
+fn insecure(is_insecure: bool) -> Entry {
+    Entry { insecure_skip_verify: is_insecure, ..Entry::default() }
 }

@@ -33,13 +33,12 @@ mod reader;
 mod report;
 
 use std::path::Path;
-use std::sync::Arc;
 
-use registry_config::{Credentials, Rewrite, Secret, decode_base64};
+use registry_config::{Credentials, Registry, RegistryName, Secret, decode_base64};
 use zeroize::Zeroizing;
 
-pub use certificates::{Certificates, MAX_CA_FILE_BYTES, Skipped};
-pub use client::Client;
+pub use certificates::{MAX_CA_FILE_BYTES, certificates};
+pub use client::client;
 pub use document::Written;
 pub(crate) use endpoint::shown_address;
 pub(crate) use mirror_entry::forbidden_by;
@@ -53,55 +52,16 @@ pub use report::{MAX_FINDINGS, Report};
 pub type ReadFile<'a> = dyn FnMut(&Path) -> Result<Zeroizing<Vec<u8>>, String> + 'a;
 
 /// What the files say about one registry, in the document's terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name, in the document's normal form.
-    pub name: String,
+    /// Its name.
+    pub name: RegistryName,
     /// Where it comes from: a file.
     pub source: String,
-    /// How its host is reached.
-    pub settings: Settings,
-    /// Who is asked first, in this order.
-    pub mirrors: Vec<MirrorAddress>,
-    /// Whether the registry itself is asked where the mirrors fail.
-    pub mirror_fallback: bool,
+    /// How its host is reached, and who is asked first.
+    pub registry: Registry,
     /// Whether it says nothing, and only keeps another registry's credentials from a mirror.
     pub is_empty: bool,
-}
-
-/// A mirror of a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MirrorAddress {
-    /// Its address.
-    pub url: String,
-    /// The names that repositories have there.
-    pub rewrites: Vec<Rewrite>,
-    /// The first segments of the names of the repositories that it has, if not all.
-    pub prefix: Option<String>,
-}
-
-/// How a host is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Who the puller is to it.
-    pub credentials: Option<Arc<Credentials>>,
-    /// Whom the puller trusts there; `None` means the web's roots.
-    pub roots: Option<Roots>,
-    /// The certificate that is shown to it.
-    pub client: Option<Arc<Client>>,
-    /// Whether its certificate goes unchecked.
-    pub skip_verify: bool,
-    /// Whether it may be asked over plain HTTP.
-    pub plain_http: bool,
-}
-
-/// Whom the puller trusts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Roots {
-    /// These. In the files they are trusted beside the system's.
-    These(Certificates),
-    /// No roots, for this reason: the registry is forbidden.
-    Nobody(&'static str),
 }
 
 /// What was read.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize as _;
 
 use crate::section::Section;
 use crate::{Roots, Rule, Secret};
@@ -15,19 +15,32 @@ use crate::{Roots, Rule, Secret};
 /// TLS in the guest.
 #[derive(Clone)]
 pub struct ClientIdentity {
-    chain: Vec<CertificateDer<'static>>,
+    chain: Roots,
     key: Secret,
 }
 
 impl ClientIdentity {
+    /// Both, if a document can hold them.
+    #[must_use]
+    pub fn new(chain: Roots, key: Secret) -> Option<Self> {
+        let is_whole = !chain.trusts_nobody() && is_key(key.expose());
+        is_whole.then_some(Self { chain, key })
+    }
+
     /// The certificate, and those that lead to its authority.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
-        &self.chain
+        self.chain.certificates()
     }
 
     /// The private key, PEM of PKCS#8, PKCS#1 or SEC1.
     pub fn key_pem(&self) -> &Secret {
         &self.key
+    }
+
+    /// The length of both as they are written.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        self.chain.written_bytes() + self.key.expose().len()
     }
 
     /// The private key as TLS takes it; zeroing it is the caller's.
@@ -47,19 +60,26 @@ impl ClientIdentity {
         }
         let is_empty = chain.as_ref().is_some_and(Roots::trusts_nobody);
         section.needs("client-cert", !is_empty, Rule::NoClientCertificate);
-        let key = section.kept("client-key", checked_key(key?).ok_or(Rule::ClientKey))?;
-        Some(Self { chain: chain?.certificates().to_vec(), key })
+        let key = key?;
+        section.needs("client-key", is_key(key), Rule::ClientKey);
+        Self::new(chain?, key.to_owned().into())
     }
 }
 
-/// The text, if it is PEM with one private key that needs no password.
-fn checked_key(text: &str) -> Option<Secret> {
+/// Whether a text is PEM with one private key that needs no password.
+fn is_key(text: &str) -> bool {
     let mut keys = PrivateKeyDer::pem_slice_iter(text.as_bytes());
-    let mut first = keys.next()?.ok()?;
+    let Some(Ok(mut first)) = keys.next() else {
+        return false;
+    };
     first.zeroize();
-    let is_alone = keys.next().is_none();
-    drop(keys);
-    is_alone.then(|| Secret::from(Zeroizing::new(text.to_owned())))
+    keys.next().is_none()
+}
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.chain == other.chain && self.key.expose() == other.key.expose()
+    }
 }
 
 impl fmt::Debug for ClientIdentity {

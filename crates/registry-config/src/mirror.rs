@@ -87,6 +87,18 @@ impl Mirror {
         self.rewrites.as_deref().unwrap_or_default()
     }
 
+    /// A mirror of the repositories below `prefix`, or of all, with rules for their names there.
+    ///
+    /// # Errors
+    ///
+    /// The rule that the address breaks.
+    pub fn new(url: &str, prefix: Option<&str>, rewrites: &[Rewrite]) -> Result<Self, Rule> {
+        let mut mirror = Self::parse(url)?;
+        mirror.prefix = prefix.map(Into::into);
+        mirror.rewrites = (!rewrites.is_empty()).then(|| rewrites.into());
+        Ok(mirror)
+    }
+
     pub(crate) fn parse(text: &str) -> Result<Self, Rule> {
         if text.len() > MAX_MIRROR_BYTES {
             return Err(Rule::MirrorTooLong);

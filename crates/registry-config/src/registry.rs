@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One entry of the document: how the registries that its name stands for are reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
     /// Who the puller is to the registry; anonymous where there is a `credentials_uri`.
     pub credentials: Credentials,

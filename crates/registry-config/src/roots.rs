@@ -1,23 +1,73 @@
 //! The certificate authorities of an entry.
 
+use std::sync::Arc;
+
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::Rule;
 use crate::der_element::{BIT_STRING, SEQUENCE, element};
 use crate::limits::MAX_CERTIFICATES;
 use crate::section::Section;
+use crate::{Rule, Secret};
 
 /// The roots that replace the web's for a pull, or stand beside them. None at all means that nobody
 /// is trusted, which forbids the registry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Roots {
-    certificates: Vec<CertificateDer<'static>>,
+    certificates: Arc<Vec<CertificateDer<'static>>>,
     /// Whether the web's are trusted too.
     pub(crate) is_beside_web: bool,
+    /// The text that has no certificate; whoever wrote it may have meant to say why.
+    pub(crate) comment: Option<Secret>,
 }
 
 impl Roots {
+    /// None, so that nobody is trusted, for a reason that is written in their place.
+    #[must_use]
+    pub fn nobody(reason: &str) -> Self {
+        let comment = (!reason.trim().is_empty()).then(|| Secret::from(reason.to_owned()));
+        Self { comment, ..Self::default() }
+    }
+
+    /// Trusts the web's beside them.
+    #[must_use]
+    pub fn beside_web(self) -> Self {
+        Self { is_beside_web: true, ..self }
+    }
+
+    /// Adds a certificate that is not among them. Returns whether it has the outer shape of one.
+    pub fn add(&mut self, der: Vec<u8>) -> bool {
+        let certificate = CertificateDer::from(der);
+        let is_one = is_certificate_shaped(&certificate);
+        if is_one {
+            self.push(certificate);
+        }
+        is_one
+    }
+
+    /// Adds those of others that are not among them.
+    pub fn extend(&mut self, others: &Self) {
+        others.certificates.iter().for_each(|certificate| self.push(certificate.clone()));
+    }
+
+    fn push(&mut self, certificate: CertificateDer<'static>) {
+        if !self.certificates.contains(&certificate) {
+            Arc::make_mut(&mut self.certificates).push(certificate);
+        }
+    }
+
+    /// The length of the certificates as they are written, without a limit.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        let blocks = self.certificates.iter().map(|der| {
+            let base64 = der.len().div_ceil(3) * 4;
+            "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n".len()
+                + base64
+                + base64.div_ceil(64)
+        });
+        blocks.sum()
+    }
+
     /// The certificates, in the document's order; each has the outer shape of one, and nothing more
     /// is checked.
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
@@ -70,13 +120,24 @@ impl Roots {
                 Err(rule) => broken.push(rule),
             }
         }
-        if broken.is_empty() {
-            Ok(Self { certificates, is_beside_web: false })
-        } else {
-            Err(broken)
+        if !broken.is_empty() {
+            return Err(broken);
         }
+        if certificates.is_empty() {
+            return Ok(Self::nobody(text));
+        }
+        Ok(Self { certificates: certificates.into(), ..Self::default() })
     }
 }
+
+/// Whether both trust the same.
+impl PartialEq for Roots {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificates == other.certificates && self.is_beside_web == other.is_beside_web
+    }
+}
+
+impl Eq for Roots {}
 
 /// Whether a text names a file: by where its path begins, or by how the name of a file with
 /// certificates ends. Never true of words such as "none".

@@ -1,6 +1,7 @@
 //! A text that is shown to nobody who does not ask for it by name.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use zeroize::Zeroizing;
@@ -11,9 +12,9 @@ pub(crate) const REDACTED: &str = "[redacted]";
 /// A password or token: zeroed when dropped, never shown by `Debug` or by serialisation.
 ///
 /// There is no `Display` and no `PartialEq`, so a secret reaches a log or a comparison only through
-/// [`Secret::expose`].
+/// [`Secret::expose`]. Its clones share the memory.
 #[derive(Clone)]
-pub struct Secret(Zeroizing<String>);
+pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
     /// The secret itself, for the one place that sends it.
@@ -25,13 +26,13 @@ impl Secret {
 /// Takes the text over without copying it, so no second copy stays behind.
 impl From<String> for Secret {
     fn from(text: String) -> Self {
-        Self(Zeroizing::new(text))
+        Zeroizing::new(text).into()
     }
 }
 
 impl From<Zeroizing<String>> for Secret {
     fn from(text: Zeroizing<String>) -> Self {
-        Self(text)
+        Self(text.into())
     }
 }
 

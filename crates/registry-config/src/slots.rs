@@ -13,7 +13,7 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     Credentials, DecryptionKey, DecryptionKeys, Document, ExtraEnv, ImagePolicy, Mirror, Pins,
-    PolicySource, Registry, RegistryName, Resources, Rewrite,
+    PolicySource, Registry, RegistryName, Resources, Rewrite, Roots,
 };
 
 /// The use of a list of keys.
@@ -230,7 +230,11 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     table.put("credentials-optional", set(*credentials_optional));
     table.put("anonymous", set(*wants_anonymous));
     let roots = ca_certs.as_ref();
-    table.put("ca-certs", roots.map(|roots| Value::Certificates(roots.certificates())));
+    let of_roots = |roots: &'a Roots| match &roots.comment {
+        Some(comment) if purpose == Purpose::Write => Value::Secret(comment.expose()),
+        _ => Value::Certificates(roots.certificates()),
+    };
+    table.put("ca-certs", roots.map(of_roots));
     table.put("ca-certs-uri", ca_certs_uri.as_ref().map(shown));
     table.put("web-roots", set(roots.is_some_and(|roots| roots.is_beside_web())));
     table.put("client-cert", client.as_ref().map(|own| Value::Certificates(own.chain())));
@@ -239,11 +243,12 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     table.put("plain-http", flag(plain_http));
     let shown_addresses = addresses.iter().map(|address| shown(address)).collect();
     table.put("addresses", filled(Value::List(shown_addresses), addresses));
-    // The short form has no names.
-    match mirrors.first().filter(|first| !first.is_listed && first.rewrites().is_empty()) {
-        Some(only) => table.put("mirror", of_url(only, purpose)),
-        None if mirrors.is_empty() && blocked.is_empty() => {}
-        None => {
+    match mirrors.as_slice() {
+        [] if blocked.is_empty() => {}
+        [only] if blocked.is_empty() && !only.is_listed && is_plain(only) => {
+            table.put("mirror", of_url(only, purpose));
+        }
+        _ => {
             let mirrors = mirrors.iter().map(|mirror| of_mirror(mirror, purpose));
             let blocked = blocked.iter().map(|prefix| of_blocked(prefix));
             table.put("mirrors", Value::List(mirrors.chain(blocked).collect()));
@@ -296,7 +301,16 @@ fn of_url(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
     text(url.as_str().strip_suffix('/').filter(|_| is_short).unwrap_or(url.as_str()))
 }
 
+/// Whether its address says all.
+fn is_plain(mirror: &Mirror) -> bool {
+    let has_names = mirror.name().is_some() || !mirror.rewrites().is_empty();
+    !has_names && mirror.prefix().is_none() && mirror.fallback().is_none()
+}
+
 fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
+    if purpose == Purpose::Write && is_plain(mirror) {
+        return of_url(mirror, purpose);
+    }
     let mut table = Table::default();
     table.put("url", of_url(mirror, purpose));
     table.put("prefix", mirror.prefix().map(text));

@@ -169,8 +169,10 @@ fn write_text(text: &str, out: &mut impl fmt::Write) -> fmt::Result {
     out.write_str(quotes)?;
     // The line end behind the quotes does not count.
     out.write_str(if is_long { "\n" } else { "" })?;
+    let is_clear = is_long && !text.contains("\"\"") && !text.ends_with('"');
     for character in text.chars() {
         match character {
+            '"' if is_clear => out.write_char('"')?,
             '\n' if is_long => out.write_char('\n')?,
             '"' | '\\' => write!(out, "\\{character}")?,
             control if control.is_control() => write!(out, "\\u{:04X}", u32::from(control))?,

@@ -3,7 +3,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::client_identity::fault;
-use credential_sources::registry_file::Client;
+use credential_sources::registry_file::client;
 use registry_config::{Document, RegistryHost};
 
 /// Whether a document with these values has a client certificate that TLS would take.
@@ -24,7 +24,7 @@ fn is_usable(certificate: &str, key: &str) -> Option<bool> {
 fuzzing::target!(|text: &str| {
     let (certificate, key) = text.split_once("\n---\n").unwrap_or((text, text));
     is_usable(certificate, key);
-    match Client::of_files(certificate.as_bytes(), key.as_bytes()) {
+    match client(certificate.as_bytes(), key.as_bytes()) {
         Ok(client) => assert!(!format!("{client:?}").contains("PRIVATE")),
         Err(why) => assert!(!why.contains(char::is_control)),
     }

@@ -1,23 +1,22 @@
 //! containerd's `hosts.toml`.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table};
-use registry_config::{Credentials, MAX_REWRITES, Rewrite, Secret};
+use registry_config::{Credentials, MAX_REWRITES, Registry, Rewrite, Secret};
 
 use super::{Directory, joined, roots};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Target};
 use crate::registry_file::shown_address;
-use crate::registry_file::{ClientFiles, Reader, Settings, decode_auth};
+use crate::registry_file::{ClientFiles, Reader, decode_auth};
 
 /// The longest `hosts.toml`; real ones have a few hundred bytes.
 pub const MAX_HOSTS_TOML_BYTES: usize = 64 << 10;
 
 /// The part of a host's keys that is not its settings.
 struct Host {
-    settings: Settings,
+    settings: Registry,
     api: ApiPath,
     can_pull: bool,
     /// The names that repositories have there; `None` where they cannot be said.
@@ -112,12 +111,12 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
     let credentials = header.and_then(|header| credentials(header, reader));
     let is_pull = |name: &&str| name.eq_ignore_ascii_case("pull");
     Host {
-        settings: Settings {
-            credentials: credentials.map(Arc::new),
-            roots: roots(&ca, directory, reader),
+        settings: Registry {
+            credentials: credentials.unwrap_or_default(),
+            ca_certs: roots(&ca, directory, reader),
             client: reader.client(client, skip_verify),
-            skip_verify,
-            plain_http: false,
+            insecure_skip_verify: skip_verify,
+            ..Registry::default()
         },
         api: if is_exact { ApiPath::Exactly } else { ApiPath::Below },
         rewrites,

@@ -1,14 +1,12 @@
 //! The directories of `config_path`, and the credentials of `configs` beside them.
 
-use std::sync::Arc;
-
-use registry_config::{Credentials, RegistryHost};
+use registry_config::{Registry as Entry, RegistryHost};
 
 use super::{CONTAINERD, Registry, configs};
 use crate::certs_d::{self, DEFAULT, Directory, shown_path};
 use crate::cri_registries::{Host, Hosts};
+use crate::registry_file::Reader;
 use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::{Reader, Settings};
 
 /// The document's name for all registries without a directory.
 const ALL: &str = ".";
@@ -29,7 +27,8 @@ pub(super) fn plans(
     let hosts = Hosts::read(&CONTAINERD, configs(registry.configs), reader);
     let mut plans = directories(roots, reader);
     let missing = hosts.0.iter().filter(|known| {
-        known.settings.credentials.is_some() && !plans.iter().any(|plan| asks(plan, &known.host))
+        !known.settings.credentials.is_anonymous()
+            && !plans.iter().any(|plan| asks(plan, &known.host))
     });
     let of_all = plans.iter().find(|plan| plan.name == ALL);
     let missing: Vec<_> = missing.map(|known| plan_of(known, of_all)).collect();
@@ -88,7 +87,7 @@ fn plan_of(known: &Host, of_all: Option<&Plan>) -> Plan {
     plan.links.push(Link {
         key: plan.key.clone(),
         target: Target::Registry,
-        settings: Settings::default(),
+        settings: Entry::default(),
         rewrites: Vec::new(),
         prefix: None,
     });
@@ -114,11 +113,11 @@ fn give_credentials(plan: &mut Plan, hosts: &Hosts, reader: &mut Reader<'_, '_>)
             Target::Registry if !plan.name.starts_with('.') => plan.name.as_str(),
             Target::Registry | Target::Inexpressible => continue,
         };
-        let found: Option<Arc<Credentials>> = hosts.settings_of(name).credentials;
-        match (&link.settings.credentials, found) {
-            (_, None) => {}
-            (None, found) => link.settings.credentials = found,
-            (Some(_), Some(_)) => {
+        let found = hosts.settings_of(name).credentials;
+        match (link.settings.credentials.is_anonymous(), found.is_anonymous()) {
+            (_, true) => {}
+            (true, false) => link.settings.credentials = found,
+            (false, false) => {
                 reader.source.clone_from(&plan.source);
                 let text = "its header is sent, and not the credentials that containerd's \
                     configuration has for the host";

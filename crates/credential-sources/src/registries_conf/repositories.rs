@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 
 use registry_config::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
 
-use super::{Mirror, Registry, insecure, mirror_link, prefix_of};
+use super::{Entry, Mirror, Registry, insecure, mirror_link, prefix_of};
+use crate::registry_file::Reader;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::Link;
-use crate::registry_file::{Reader, Settings};
 
 /// The tables for some repositories of one host.
 pub(super) struct Group<'r, 't> {
@@ -42,7 +42,7 @@ pub(super) struct Mirrors {
     /// Whether the registry itself is asked where they fail.
     pub(super) falls_back: bool,
     /// How it is reached.
-    pub(super) own: Settings,
+    pub(super) own: Entry,
 }
 
 /// The host and the first segments of the names that a prefix is for.

@@ -20,7 +20,8 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
                 &draft.key,
                 format!(
                     "left out: {} is already said to be reached otherwise, by {}",
-                    draft.entry.name, known.entry.source
+                    draft.entry.name.written(),
+                    known.entry.source
                 ),
             ),
             None => drafts.push(draft),
@@ -43,11 +44,11 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
     while drop_forbidden(&mut drafts, &mut report) {}
     drafts.extend(mirrors);
     for draft in empty {
-        if !drafts.iter().any(|known| known.name == draft.name) {
+        if !drafts.iter().any(|known| known.entry.name == draft.entry.name) {
             drafts.push(draft);
         }
     }
-    drafts.sort_by(|one, other| one.name.cmp(&other.name));
+    drafts.sort_by(|one, other| one.entry.name.cmp(&other.entry.name));
     Import { entries: drafts.into_iter().map(|draft| draft.entry).collect(), report }
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn assemble(plans: Vec<Plan>, mut report: Report) -> Import {
 fn drop_forbidden(drafts: &mut [Draft], report: &mut Report) -> bool {
     let forbidden = drafts.iter().filter(|draft| draft.is_forbidden());
     let forbidden: Vec<_> =
-        forbidden.map(|draft| (draft.host.clone(), draft.entry.name.clone())).collect();
+        forbidden.map(|draft| (draft.host.clone(), draft.entry.name.written())).collect();
     let mut is_one = false;
     for draft in drafts {
         let mut refused = Vec::new();

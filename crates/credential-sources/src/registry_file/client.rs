@@ -1,12 +1,9 @@
-//! The client certificates that files name, in the one form in which they are written.
+//! The client certificates that files name.
 
-use std::fmt;
-
-use registry_config::{Document, RegistryHost, Secret};
+use registry_config::{ClientIdentity, Secret};
 use zeroize::Zeroizing;
 
-use super::Certificates;
-use super::certificates::{BEGIN, DASHES, END};
+use super::certificates::{BEGIN, DASHES, END, certificates};
 use crate::client_identity::fault;
 
 /// What the labels of all private keys end with.
@@ -18,71 +15,17 @@ const KINDS: [&str; 3] = ["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
 /// More than the lines around a key's base64 have.
 const AROUND_KEY_BYTES: usize = 80;
 
-/// A client certificate with its private key, which belong together. `Debug` shows no key.
-#[derive(Clone)]
-pub struct Client {
-    pub(crate) chain: Certificates,
-    /// One PEM block without commentary.
-    pub(crate) key: Secret,
-}
-
-impl Client {
-    /// The certificates of one file and the first private key of the other, which may be the same
-    /// file. What else is in them is not taken.
-    ///
-    /// # Errors
-    ///
-    /// Why a document could not hold them, or TLS not use them, as a fragment without a value.
-    pub fn of_files(certificate: &[u8], key: &[u8]) -> Result<Self, &'static str> {
-        let (chain, _) = Certificates::of_file(certificate)?;
-        let client = Self { chain, key: private_key(key)? };
-        client.check().map_or(Ok(client), Err)
-    }
-
-    /// How many bytes it has in a document, but for the keys' names.
-    pub(crate) fn bytes(&self) -> usize {
-        self.chain.bytes() + self.key.expose().len()
-    }
-
-    /// Writes both keys. Neither value has a character that would have to be escaped.
-    pub(crate) fn push(&self, out: &mut String) {
-        out.push_str("client-cert = \"\"\"\n");
-        for block in self.chain.blocks() {
-            out.push_str(block);
-        }
-        out.push_str("\"\"\"\nclient-key = \"\"\"\n");
-        out.push_str(self.key.expose());
-        out.push_str("\"\"\"\n");
-    }
-
-    /// What a document, or TLS, has against it.
-    fn check(&self) -> Option<&'static str> {
-        const HEADER: &str = "[registries.probe]\n";
-        let capacity = HEADER.len() + self.bytes() + AROUND_KEY_BYTES;
-        let mut text = Zeroizing::new(String::with_capacity(capacity));
-        text.push_str(HEADER);
-        self.push(&mut text);
-        let Ok(checked) = Document::parse(text.as_bytes()) else {
-            return Some("a document cannot hold this certificate and this private key");
-        };
-        let host = RegistryHost::parse("probe").ok()?;
-        let (_, entry) = checked.document.registries.literal_entry_for(&host)?;
-        entry.client.as_ref().and_then(fault)
-    }
-}
-
-impl PartialEq for Client {
-    fn eq(&self, other: &Self) -> bool {
-        self.chain == other.chain && self.key.expose() == other.key.expose()
-    }
-}
-
-impl Eq for Client {}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
-    }
+/// The certificates of one file and the first private key of the other, which may be the same file.
+/// What else is in them is not taken.
+///
+/// # Errors
+///
+/// Why a document could not hold them, or TLS not use them, as a fragment without a value.
+pub fn client(certificate: &[u8], key: &[u8]) -> Result<ClientIdentity, &'static str> {
+    let (chain, _) = certificates(certificate)?;
+    let client = ClientIdentity::new(chain, private_key(key)?);
+    let client = client.ok_or("a document cannot hold this certificate and this private key")?;
+    fault(&client).map_or(Ok(client), Err)
 }
 
 /// The first private key of a file, as Go's `tls.X509KeyPair` finds it.

@@ -1,10 +1,12 @@
 //! An entry in the making.
 
-use registry_config::{MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName};
+use registry_config::{
+    MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName, Roots,
+};
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};
-use super::{Entry, MirrorAddress, Report, Roots, Settings};
+use super::{Entry, Report};
 
 /// The reason that stands in an entry's `ca-certs` where a file forbids it.
 const BLOCKED: &str = "forbidden by the imported file";
@@ -20,7 +22,6 @@ const NO_MIRROR_LEFT: &str =
 /// An entry in the making.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) name: RegistryName,
     /// The host, where the name is that of one.
     pub(super) host: Option<RegistryHost>,
     pub(super) entry: Entry,
@@ -29,19 +30,10 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(name: RegistryName, source: String, key: String, settings: Settings) -> Self {
+    pub(super) fn new(name: RegistryName, source: String, key: String, registry: Registry) -> Self {
         Self {
-            entry: Entry {
-                name: shown_name(&name),
-                source,
-                settings,
-                mirrors: Vec::new(),
-                mirror_fallback: false,
-                is_empty: false,
-            },
-            // The host of a literal name is its normal form, without the domain's dot.
-            host: RegistryHost::parse(&name.to_string()).ok(),
-            name,
+            host: name.host(),
+            entry: Entry { name: shown_name(&name), source, registry, is_empty: false },
             key,
             mirrors: Vec::new(),
         }
@@ -57,9 +49,9 @@ impl Draft {
             report.lost(&plan.source, &plan.key, why);
             return None;
         }
-        let mut draft = Self::new(name, plan.source, plan.key, Settings::default());
+        let mut draft = Self::new(name, plan.source, plan.key, Registry::default());
         if plan.is_blocked {
-            draft.entry.settings.roots = Some(Roots::Nobody(BLOCKED));
+            draft.entry.registry.ca_certs = Some(Roots::nobody(BLOCKED));
         } else {
             draft.follow(plan.links, plan.falls_back, report);
         }
@@ -68,7 +60,7 @@ impl Draft {
 
     /// Takes the mirrors that are asked before the registry itself, and its own settings.
     fn follow(&mut self, links: Vec<Link>, falls_back: bool, report: &mut Report) {
-        let mut own: Option<Settings> = None;
+        let mut own: Option<Registry> = None;
         let mut lost_mirror = false;
         for mut link in links {
             let is_own = match &link.target {
@@ -115,16 +107,17 @@ impl Draft {
             report.lost(&self.entry.source, &link.key, format!("left out: {why}"));
             self.tell_credentials(&link.key, &link.settings, report);
         }
-        self.entry.mirror_fallback = falls_back && own.is_some() && !self.mirrors.is_empty();
+        let falls_back = falls_back && own.is_some() && !self.mirrors.is_empty();
         match own {
             Some(settings) if lost_mirror && self.mirrors.is_empty() => {
                 self.tell_credentials(&self.key, &settings, report);
                 self.forbid(NO_MIRROR_LEFT, report);
             }
-            Some(settings) => self.entry.settings = settings,
+            Some(settings) => self.entry.registry = settings,
             None if self.mirrors.is_empty() => self.forbid(NOBODY_LEFT, report),
-            None => self.entry.settings = self.settings_as_mirror(),
+            None => self.entry.registry = self.settings_as_mirror(),
         }
+        self.entry.registry.mirror_fallback = falls_back;
         self.write_mirrors();
     }
 
@@ -135,7 +128,7 @@ impl Draft {
 
     /// How the host is reached that is the registry's own, though under other names: a host has one
     /// entry, which holds for both.
-    fn settings_as_mirror(&self) -> Settings {
+    fn settings_as_mirror(&self) -> Registry {
         let own = self.mirrors.iter().find_map(|link| match &link.target {
             Target::Address(endpoint) if self.host.as_ref() == Some(&endpoint.host) => {
                 let mut settings = link.settings.clone();
@@ -148,22 +141,22 @@ impl Draft {
     }
 
     fn forbid(&mut self, reason: &'static str, report: &mut Report) {
-        self.entry.settings =
-            Settings { roots: Some(Roots::Nobody(reason)), ..Settings::default() };
-        let text = format!("{} is {reason}", self.entry.name);
+        let ca_certs = Some(Roots::nobody(reason));
+        self.entry.registry = Registry { ca_certs, ..Registry::default() };
+        let text = format!("{} is {reason}", self.entry.name.written());
         report.lost(&self.entry.source, &self.key, text);
     }
 
     /// Says that something was left out with its credentials, if it has any.
-    fn tell_credentials(&self, key: &str, settings: &Settings, report: &mut Report) {
-        if settings.credentials.is_some() {
+    fn tell_credentials(&self, key: &str, settings: &Registry, report: &mut Report) {
+        if !settings.credentials.is_anonymous() {
             let text = "its credentials are left out with it";
             report.lost(&self.entry.source, key, text);
         }
     }
 
     fn write_mirrors(&mut self) {
-        self.entry.mirrors = self.mirrors.iter().filter_map(Link::mirror).collect();
+        self.entry.registry.mirrors = self.mirrors.iter().filter_map(Link::mirror).collect();
     }
 
     /// Removes the mirrors at these places. Without one there may be no host left to ask.
@@ -181,7 +174,7 @@ impl Draft {
         if places.is_empty() || !is_needed {
             return;
         }
-        let reason = match self.entry.mirror_fallback {
+        let reason = match self.entry.registry.mirror_fallback {
             false => Some(NOBODY_LEFT),
             true => self.mirrors.is_empty().then_some(NO_MIRROR_LEFT),
         };
@@ -190,44 +183,41 @@ impl Draft {
             self.write_mirrors();
             self.forbid(reason, report);
         }
-        self.entry.mirror_fallback &= !self.mirrors.is_empty();
+        self.entry.registry.mirror_fallback &= !self.mirrors.is_empty();
     }
 
     /// Whether both hold for the same hosts.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.name == other.name || self.host.is_some() && self.host == other.host
+        self.entry.name == other.entry.name || self.host.is_some() && self.host == other.host
     }
 
     /// Whether nothing may be pulled.
     pub(super) fn is_forbidden(&self) -> bool {
-        matches!(self.entry.settings.roots, Some(Roots::Nobody(_)))
+        self.entry.registry.ca_certs.as_ref().is_some_and(Roots::trusts_nobody)
     }
 
     /// Whether something in the entry would be lent to a mirror without an entry of its own.
     pub(super) fn lends(&self) -> bool {
-        let settings = &self.entry.settings;
-        settings.credentials.is_some() || settings.roots.is_some() || settings.plain_http
+        let Registry { credentials, ca_certs, plain_http, .. } = &self.entry.registry;
+        !credentials.is_anonymous() || ca_certs.is_some() || *plain_http
     }
 }
 
 impl Link {
-    fn mirror(&self) -> Option<MirrorAddress> {
+    fn mirror(&self) -> Option<Mirror> {
         match &self.target {
-            Target::Address(endpoint) => Some(MirrorAddress {
-                url: endpoint.url(),
-                rewrites: self.rewrites.clone(),
-                prefix: self.prefix.clone(),
-            }),
+            // Its reader has told of an address that is none.
+            Target::Address(endpoint) => {
+                Mirror::new(&endpoint.url(), self.prefix.as_deref(), &self.rewrites).ok()
+            }
             Target::Registry | Target::Inexpressible => None,
         }
     }
 }
 
 /// A name as people write it, without the dot at a domain's end.
-fn shown_name(name: &RegistryName) -> String {
+fn shown_name(name: &RegistryName) -> RegistryName {
     let text = name.to_string();
-    match text.strip_suffix('.') {
-        Some(shorter) if !shorter.is_empty() => shorter.to_owned(),
-        _ => text,
-    }
+    let shorter = text.strip_suffix('.').map(RegistryName::parse);
+    shorter.and_then(Result::ok).unwrap_or_else(|| name.normal())
 }

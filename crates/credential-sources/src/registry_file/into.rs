@@ -1,10 +1,10 @@
 //! Entries added to a document that is there already.
 
-use registry_config::{Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Secret};
+use registry_config::{Document, MAX_DOCUMENT_BYTES, Problems, Roots, Secret};
 use zeroize::Zeroizing;
 
 use super::document::DOCUMENT;
-use super::{Certificates, Import, Report, Written};
+use super::{Import, Report, Written};
 use crate::merge::holds_for;
 
 impl Import {
@@ -14,12 +14,7 @@ impl Import {
     ///
     /// What is not valid in either document, or in both together, is a fault.
     #[must_use]
-    pub fn write_into(
-        mut self,
-        text: &[u8],
-        name: &str,
-        system_roots: Option<&Certificates>,
-    ) -> Written {
+    pub fn write_into(mut self, text: &[u8], name: &str, system_roots: Option<&Roots>) -> Written {
         let report = &mut self.report;
         let own = match Document::parse(text) {
             Ok(checked) => checked.document,
@@ -33,9 +28,7 @@ impl Import {
             report.fault(name, "node-error", rule);
         }
         self.entries.retain(|entry| {
-            let registry = RegistryName::parse(&entry.name);
-            let holder = registry.map(|registry| holds_for(&own.registries, &registry).cloned());
-            let Ok(Some(holder)) = holder else {
+            let Some(holder) = holds_for(&own.registries, &entry.name) else {
                 return true;
             };
             // No file has a word about it.
@@ -44,7 +37,7 @@ impl Import {
             }
             let why =
                 format!("left out: the document's own entry \"{}\" holds for it", holder.written());
-            report.lost(&entry.source, &entry.name, why);
+            report.lost(&entry.source, &entry.name.written(), why);
             false
         });
         if self.entries.is_empty() {
@@ -91,20 +84,20 @@ fn tell(problems: &Problems, name: &str, report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Entry, MirrorAddress, Settings};
+    use registry_config::{Mirror, Registry, RegistryName};
+
+    use super::super::Entry;
     use super::*;
 
     fn import(names: &[&str]) -> Import {
         let entry = |name: &&str| Entry {
-            name: (*name).to_owned(),
+            name: RegistryName::parse(name).unwrap(),
             source: "hosts.toml".into(),
-            settings: Settings::default(),
-            mirrors: vec![MirrorAddress {
-                url: "https://mirror.example".into(),
-                rewrites: Vec::new(),
-                prefix: None,
-            }],
-            mirror_fallback: true,
+            registry: Registry {
+                mirrors: vec![Mirror::new("https://mirror.example", None, &[]).unwrap()],
+                mirror_fallback: true,
+                ..Registry::default()
+            },
             is_empty: false,
         };
         Import { entries: names.iter().map(entry).collect(), report: Report::default() }
@@ -121,8 +114,8 @@ mod tests {
         assert!(written.report.faults.is_empty(), "{:?}", written.report);
         let text = written.document.unwrap();
         let added = text.expose().strip_prefix(own).unwrap();
-        assert!(added.starts_with("\n\n[registries.\"b.corp.\"]\n"), "{added}");
-        assert!(added.contains("[registries.\".\"]"), "{added}");
+        assert!(added.starts_with("\n\n[registries.\".\"]\n"), "{added}");
+        assert!(added.contains("[registries.\"b.corp.\"]"), "{added}");
         let left_out = written.report.findings.iter();
         let left_out = left_out.filter(|finding| finding.text.starts_with("left out: "));
         let left_out: Vec<_> = left_out.map(|finding| finding.key.as_str()).collect();

@@ -1,11 +1,11 @@
 //! The entry that holds for a mirror's own host: one that is there, or one that has to be made.
 
-use registry_config::RegistryName;
+use registry_config::{Registry, RegistryName};
 
+use super::Report;
 use super::draft::Draft;
 use super::endpoint::Endpoint;
 use super::plan::{Link, Target};
-use super::{Report, Settings};
 
 /// Which entry holds for a mirror.
 pub(super) enum Holder {
@@ -43,19 +43,19 @@ pub(super) fn mirror_entry(
     // A literal without a port would hold for the mirror, other names would not.
     let covering = drafts.iter().find(|known| covers(known, endpoint));
     let wider = covering.or_else(|| drafts.iter().find(|known| holds_for(known, endpoint)));
-    let says_nothing = settings == Settings::default() && !draft.lends() && covering.is_none();
+    let says_nothing = settings == Registry::default() && !draft.lends() && covering.is_none();
     if says_nothing && wider.is_some() {
         return Some(Holder::Present);
     }
     if let Some(wider) = wider {
         if wider.is_forbidden() {
-            lost(forbidden_by(&wider.entry.name));
+            lost(forbidden_by(&wider.entry.name.written()));
             return Some(Holder::Refused);
         }
         lost(format!(
             "images of {} itself are pulled with these settings too, no longer with those of {}",
             endpoint.name(),
-            wider.entry.name
+            wider.entry.name.written()
         ));
     }
     let name = RegistryName::parse(&endpoint.name()).ok()?;
@@ -69,24 +69,28 @@ pub(super) fn mirror_entry(
 fn known_holder(
     known: &Draft,
     endpoint: &Endpoint,
-    settings: &Settings,
+    settings: &Registry,
     lost: &mut impl FnMut(String),
 ) -> Holder {
     let source = &known.entry.source;
     if known.is_forbidden() {
-        lost(forbidden_by(&known.entry.name));
+        lost(forbidden_by(&known.entry.name.written()));
         return Holder::Refused;
     }
-    let own = &known.entry.settings;
+    let own = &known.entry.registry;
     // The guest takes plain HTTP where certificates are not verified and there is no secret.
-    let may_be_plain = own.plain_http || own.skip_verify && own.credentials.is_none();
+    let may_be_plain = own.plain_http || own.insecure_skip_verify && own.credentials.is_anonymous();
     if endpoint.is_http && !may_be_plain {
         lost(format!(
             "left out: it is asked over plain HTTP, but {source} says that its host is not"
         ));
         return Holder::Refused;
     }
-    let mut wanted = settings.clone();
+    let mut wanted = Registry {
+        mirrors: own.mirrors.clone(),
+        mirror_fallback: own.mirror_fallback,
+        ..settings.clone()
+    };
     if may_be_plain {
         // One of the two ways to say that plain HTTP is taken.
         wanted.plain_http = own.plain_http;
@@ -115,6 +119,6 @@ fn holds_for(known: &Draft, endpoint: &Endpoint) -> bool {
     if known.host.is_some() {
         return false;
     }
-    let below = known.name.to_string();
-    known.name.is_any() || format!("{}.", endpoint.host.name()).ends_with(&below)
+    let below = known.entry.name.to_string();
+    known.entry.name.is_any() || format!("{}.", endpoint.host.name()).ends_with(&below)
 }

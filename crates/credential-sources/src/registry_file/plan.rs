@@ -1,8 +1,7 @@
 //! A registry's hosts in the order in which a file has them asked.
 
-use registry_config::Rewrite;
+use registry_config::{Registry, Rewrite};
 
-use super::Settings;
 use super::endpoint::Endpoint;
 
 /// What a file says about one registry.
@@ -30,8 +29,8 @@ pub(crate) struct Link {
     pub(crate) key: String,
     /// Where it is.
     pub(crate) target: Target,
-    /// How it is reached.
-    pub(crate) settings: Settings,
+    /// How it is reached, without mirrors.
+    pub(crate) settings: Registry,
     /// The names that repositories have there.
     pub(crate) rewrites: Vec<Rewrite>,
     /// The first segments of the names of the repositories that it has; `None` where it may have

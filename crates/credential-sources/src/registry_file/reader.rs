@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use foreign_text::toml::{Field, Table, Tree, WrongType};
-use registry_config::{MAX_DOCUMENT_BYTES, Rewrite};
+use registry_config::{ClientIdentity, MAX_DOCUMENT_BYTES, Mirror, Rewrite, Roots};
 use zeroize::Zeroizing;
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Plan, Target};
-use super::{Certificates, Client, ReadFile, Report, Roots, Skipped};
+use super::{ReadFile, Report, certificates, client};
 use crate::printable;
 
 /// The most files of one import that its files name: as many as a document has registries.
@@ -94,6 +93,9 @@ impl<'r, 'f> Reader<'r, 'f> {
                     );
                     self.lost(key, text);
                 }
+                if let Err(rule) = Mirror::new(&endpoint.url(), None, &[]) {
+                    self.fault(key, rule.to_string());
+                }
                 (Target::Address(endpoint), rewrites)
             }
             Err(why) => {
@@ -108,13 +110,13 @@ impl<'r, 'f> Reader<'r, 'f> {
         &mut self,
         files: impl IntoIterator<Item = (PathBuf, String)>,
     ) -> Option<Roots> {
-        let mut certificates = Certificates::default();
+        let mut roots = Roots::default();
         for (path, key) in files {
-            if let Err(text) = self.add_file(&mut certificates, &path, &key) {
+            if let Err(text) = self.add_file(&mut roots, &path, &key) {
                 self.fault(&key, text);
             }
         }
-        (!certificates.is_empty()).then_some(Roots::These(certificates))
+        (!roots.trusts_nobody()).then_some(roots)
     }
 
     /// The first of the client certificates, which is the document's; the others are told. It is
@@ -123,7 +125,7 @@ impl<'r, 'f> Reader<'r, 'f> {
         &mut self,
         files: impl IntoIterator<Item = ClientFiles>,
         skip_verify: bool,
-    ) -> Option<Arc<Client>> {
+    ) -> Option<ClientIdentity> {
         let mut files = files.into_iter();
         let first = files.next()?;
         for ClientFiles { key, .. } in files {
@@ -137,7 +139,7 @@ impl<'r, 'f> Reader<'r, 'f> {
         }
         let client = self.client_of(&first);
         let client = client.map_err(|text| self.fault(&first.key, text));
-        client.ok().map(Arc::new)
+        client.ok()
     }
 
     /// Whether a file that was read has named this one.
@@ -145,15 +147,15 @@ impl<'r, 'f> Reader<'r, 'f> {
         self.paths.contains(path)
     }
 
-    fn client_of(&mut self, files: &ClientFiles) -> Result<Client, String> {
+    fn client_of(&mut self, files: &ClientFiles) -> Result<ClientIdentity, String> {
         let certificate = self.named_file(&files.certificate)?;
         let client = if files.private_key == files.certificate {
-            Client::of_files(&certificate, &certificate)
+            client(&certificate, &certificate)
         } else {
             let private_key = self.named_file(&files.private_key)?;
-            Client::of_files(&certificate, &private_key)
+            client(&certificate, &private_key)
         }?;
-        self.certificate_bytes += client.bytes();
+        self.certificate_bytes += client.written_bytes();
         if self.certificate_bytes > MAX_DOCUMENT_BYTES {
             return Err("more certificates than a document can hold".to_owned());
         }
@@ -171,25 +173,20 @@ impl<'r, 'f> Reader<'r, 'f> {
         (self.read_file)(path).map_err(|why| format!("{name}: {why}"))
     }
 
-    fn add_file(
-        &mut self,
-        certificates: &mut Certificates,
-        path: &Path,
-        key: &str,
-    ) -> Result<(), String> {
+    fn add_file(&mut self, roots: &mut Roots, path: &Path, key: &str) -> Result<(), String> {
         self.ca_files += 1;
         if self.ca_files > MAX_CA_FILES {
             return Err(format!("more than {MAX_CA_FILES} CA files in all"));
         }
-        let before = certificates.bytes();
+        let before = roots.written_bytes();
         self.paths.insert(path.to_owned());
         let name = printable(&path.to_string_lossy());
         let bytes = (self.read_file)(path).map_err(|why| format!("{name}: {why}"))?;
-        let added = certificates.add(&bytes);
-        self.certificate_bytes += certificates.bytes() - before;
-        let Skipped(skipped) = added?;
+        let added = certificates::add(&bytes, roots);
+        self.certificate_bytes += roots.written_bytes() - before;
+        let skipped = added?;
         if self.certificate_bytes > MAX_DOCUMENT_BYTES {
-            *certificates = Certificates::default();
+            *roots = Roots::default();
             return Err("more certificates than a document can hold".to_owned());
         }
         if skipped > 0 {

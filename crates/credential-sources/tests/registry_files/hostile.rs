@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use credential_sources::certs_d::{self, Directory, HostsToml};
-use credential_sources::registry_file::{Certificates, Import, MAX_FINDINGS, Written};
+use credential_sources::registry_file::{Import, MAX_FINDINGS, Written, certificates};
 use credential_sources::{registries_conf, registries_yaml};
 use proptest::prelude::*;
-use registry_config::{Document, MAX_DOCUMENT_BYTES};
+use registry_config::{Document, MAX_DOCUMENT_BYTES, Roots};
 
 use super::{assert_silent, findings, read_file};
 
@@ -166,7 +166,7 @@ fn system_roots_that_do_not_fit_are_a_fault_that_says_so() {
 }
 
 /// So many certificates, distinct in their serial numbers alone.
-fn system_of(count: usize) -> Certificates {
+fn system_of(count: usize) -> Roots {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
     let pem = String::from_utf8(read_file(Path::new("k3s-ca.pem")).unwrap().to_vec()).unwrap();
@@ -178,9 +178,9 @@ fn system_of(count: usize) -> Certificates {
         let body = STANDARD.encode(&der);
         text += &format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n");
     }
-    let (certificates, _) = Certificates::of_file(text.as_bytes()).unwrap();
-    assert_eq!(certificates.len(), count);
-    certificates
+    let (roots, _) = certificates(text.as_bytes()).unwrap();
+    assert_eq!(roots.certificates().len(), count);
+    roots
 }
 
 /// Whatever is written is a document.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use credential_sources::certs_d::{Directory, HOSTS_TOML, HostsToml};
-use credential_sources::registry_file::{Certificates, Import, Written};
+use credential_sources::registry_file::{Import, Written, certificates};
 use credential_sources::{certs_d, registries_conf, registries_yaml};
 use registry_config::{Credentials, Document, Match, Registry, RegistryHost};
 use zeroize::Zeroizing;
@@ -108,7 +108,7 @@ fn podmans_registries_become_a_document() {
 #[test]
 fn system_roots_stand_behind_the_files_own() {
     let system = read_file(Path::new("k3s-ca.pem")).unwrap();
-    let (system, _) = Certificates::of_file(&system).unwrap();
+    let (system, _) = certificates(&system).unwrap();
     let written = containerd().write(Some(&system));
     let text = written.document.as_ref().unwrap().expose();
     let document = Document::parse(text.as_bytes()).unwrap().document;

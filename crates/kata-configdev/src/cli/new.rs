@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 use credential_sources::Offer;
-use credential_sources::registry_file::{Certificates, MAX_CA_FILE_BYTES, Skipped};
+use credential_sources::registry_file::{self, MAX_CA_FILE_BYTES};
 use foreign_text::bounded::read_stream;
 use foreign_text::one_line;
 use registry_config::credential_rule::without_line_end;
-use registry_config::{Credentials, Document, MAX_CREDENTIAL_BYTES, RegistryName, Secret};
+use registry_config::{Credentials, Document, MAX_CREDENTIAL_BYTES, RegistryName, Roots, Secret};
 use zeroize::Zeroizing;
 
 use super::finding::{self, Input};
@@ -89,7 +89,7 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     };
     let mut text = before;
     if let Some(path) = &arguments.ca {
-        text = entry::with_roots(&text, &name, &certificates(path)?)?;
+        text = entry::with_roots(&text, &name, certificates(path)?)?;
     }
     if let Some(user) = &arguments.user {
         let offer = Offer {
@@ -145,11 +145,11 @@ fn before(path: Option<&Path>) -> Result<Option<DocumentText>, CommandError> {
 }
 
 /// The certificates of a file; what else is in it is told.
-fn certificates(path: &Path) -> Result<Certificates, CommandError> {
+fn certificates(path: &Path) -> Result<Roots, CommandError> {
     let bytes = read_named(path, MAX_CA_FILE_BYTES)?;
     let unread =
         |reason: &str| CommandError::Certificates { path: path.into(), reason: reason.to_owned() };
-    let (certificates, Skipped(count)) = Certificates::of_file(&bytes).map_err(unread)?;
+    let (roots, count) = registry_file::certificates(&bytes).map_err(unread)?;
     if count > 0 {
         let note = format!(
             "{}: note: what is no certificate is left out: {count} of its blocks",
@@ -157,7 +157,7 @@ fn certificates(path: &Path) -> Result<Certificates, CommandError> {
         );
         writeln!(io::stderr(), "{}", one_line(&note))?;
     }
-    Ok(certificates)
+    Ok(roots)
 }
 
 /// The password, without the line end of an editor or of `echo` behind a single line.

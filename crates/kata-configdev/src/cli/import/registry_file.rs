@@ -4,11 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use credential_sources::registry_file::{
-    Certificates, Import, MAX_CA_FILE_BYTES, Roots, Skipped, Written,
-};
+use credential_sources::registry_file::{Import, MAX_CA_FILE_BYTES, Written, certificates};
 use credential_sources::{Finding, Loss};
 use foreign_text::bounded::read_stream;
+use registry_config::Roots;
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -69,11 +68,8 @@ pub fn finish(
     options: &Options,
     out: &mut impl Write,
 ) -> Result<u8, CommandError> {
-    let has_roots = |import: &Import| {
-        let mut roots = import.entries.iter().map(|entry| &entry.settings.roots);
-        roots.any(|roots| matches!(roots, Some(Roots::These(_))))
-    };
-    let system_roots = if options.keep_system_roots && has_roots(&import) {
+    let has_roots = import.entries.iter().any(|entry| entry.roots().is_some());
+    let system_roots = if options.keep_system_roots && has_roots {
         Some(system_roots(&options.system_roots, root, &mut import)?)
     } else {
         None
@@ -114,25 +110,21 @@ pub fn print(
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
-fn system_roots(
-    path: &Path,
-    root: &NodeRoot,
-    import: &mut Import,
-) -> Result<Certificates, CommandError> {
+fn system_roots(path: &Path, root: &NodeRoot, import: &mut Import) -> Result<Roots, CommandError> {
     let bytes = root.read(path, MAX_CA_FILE_BYTES).map_err(|fault| root.at(path, fault))?;
     let source = path.to_string_lossy();
-    match Certificates::of_file(&bytes) {
-        Ok((certificates, Skipped(0))) => Ok(certificates),
-        Ok((certificates, Skipped(count))) => {
+    match certificates(&bytes) {
+        Ok((roots, 0)) => Ok(roots),
+        Ok((roots, count)) => {
             let text = format!("what is no certificate is left out: {count} of its blocks");
             let note = Finding::new(&source, "", Loss::Note, text);
             import.report.findings.push(note);
-            Ok(certificates)
+            Ok(roots)
         }
         Err(reason) => {
             let fault = Finding::new(&source, "", Loss::Lost, reason.to_owned());
             import.report.faults.push(fault);
-            Ok(Certificates::default())
+            Ok(Roots::default())
         }
     }
 }

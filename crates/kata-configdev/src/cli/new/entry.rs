@@ -2,7 +2,6 @@
 
 use credential_sources::Offer;
 use credential_sources::merge::{Decision, Winner, merge};
-use credential_sources::registry_file::Certificates;
 use registry_config::{Document, Registry, RegistryName, Roots};
 use zeroize::Zeroizing;
 
@@ -17,7 +16,7 @@ use crate::cli::CommandError;
 pub fn with_roots(
     document: &DocumentText,
     name: &RegistryName,
-    roots: &Certificates,
+    roots: Roots,
 ) -> Result<DocumentText, CommandError> {
     let host = name.of_host();
     let parsed = Document::parse(document).map_err(|problems| refused(problems.to_string()))?;
@@ -32,8 +31,6 @@ pub fn with_roots(
     let written = name.written();
     let written = written.split('/').next().unwrap_or_default();
     let written = RegistryName::parse(written).map_err(|rule| refused(rule.to_string()))?;
-    let roots = Roots::parse(&roots.blocks().collect::<String>());
-    let roots = roots.map_err(|rules| refused(rules[0].to_string()))?;
     config.registries.set(written, Registry { ca_certs: Some(roots), ..Registry::default() });
     let mut text = config.to_toml().map_err(|rule| refused(rule.to_string()))?;
     let text = Zeroizing::new(std::mem::take(&mut *text).into_bytes());
