@@ -11,15 +11,15 @@
 //! - `image`, `parameters`: the keys of `[image]`, and the kernel parameters that stand in for it.
 //! - [`registries_conf`]: the tables of a registries.conf, for every engine that reads one.
 //!   `registries`: what the hub does by them.
-//! - `owner`: what was read. `writing`: the document of it. `finding`: what is wrong with it.
+//! - `owner`: what was read. `document`: what it means. `finding`: what is wrong with it.
 
+mod document;
 mod finding;
 mod image;
 mod owner;
 mod parameters;
 mod registries;
 pub mod registries_conf;
-mod writing;
 
 #[cfg(test)]
 mod tests;
@@ -40,9 +40,7 @@ pub const MAX_PARAMETERS_BYTES: usize = 64 << 10;
 /// What was meant.
 #[derive(Clone, Debug, Default)]
 pub struct Meaning {
-    /// The document as text; empty where nothing is said about pulls.
-    pub text: String,
-    /// The same, read.
+    /// The document; the default where nothing is said about pulls.
     pub document: Document,
     /// What is understood, and still worth knowing.
     pub notes: Vec<Finding>,
@@ -71,12 +69,12 @@ pub fn read(cdh: Option<&[u8]>, parameters: &str) -> Result<Meaning, Vec<Finding
         parameters::read(parameters, &mut owner, &mut findings);
     }
     findings.checked()?;
-    let written = writing::write(&owner, &mut findings);
+    let draft = document::draft(&owner, &mut findings);
     findings.checked()?;
-    let mut document = written.read(&mut findings);
+    let mut document = draft.read(&mut findings);
     findings.checked()?;
     if let Some(policy) = &mut document.image_policy {
         policy.is_of_cdh = true;
     }
-    Ok(Meaning { text: written.text, document, notes: findings.notes })
+    Ok(Meaning { document, notes: findings.notes })
 }

@@ -23,9 +23,7 @@ pub(crate) struct Rule {
     /// Where it stands.
     pub(crate) place: Place,
     /// The name as the document writes it.
-    pub(crate) name: String,
-    /// The same, comparable.
-    pub(crate) key: RegistryName,
+    pub(crate) name: RegistryName,
     /// What to do.
     pub(crate) way: Way,
 }
@@ -102,7 +100,7 @@ pub(crate) fn read(keys: Table<'_, '_>, findings: &mut Findings) -> Vec<Rule> {
         let Some(rule) = rule(registry, &place, findings) else {
             continue;
         };
-        match rules.iter().find(|known| known.key == rule.key) {
+        match rules.iter().find(|known| known.name == rule.name) {
             Some(known) => {
                 let text = format!("is about the same images as {}", known.place.key);
                 findings.problem(place, text);
@@ -150,15 +148,15 @@ fn rule(registry: &Registry<'_>, place: &Place, findings: &mut Findings) -> Opti
             Err(error) => return refuse(format!("its images are those of no host: {error}")),
         },
     };
-    let key = match RegistryName::parse(&name) {
-        Ok(key) => key,
+    let name = match RegistryName::parse(&name) {
+        Ok(name) => name,
         Err(error) => return refuse(format!("its images are those of no host: {error}")),
     };
     let way = match registry.blocked {
         true => Some(Way::Blocked),
         false => way(registry, own.as_ref(), place, findings),
     };
-    way.map(|way| Rule { place: place.clone(), name, key, way })
+    way.map(|way| Rule { place: place.clone(), name, way })
 }
 
 fn way(

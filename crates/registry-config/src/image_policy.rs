@@ -54,6 +54,15 @@ struct Places {
 }
 
 impl ImagePolicy {
+    /// A section that says where the policy is, and has no place in a text yet.
+    #[must_use]
+    pub fn new(source: PolicySource) -> Self {
+        let (allow_tags, refuse) = (Vec::new(), Vec::new());
+        let places =
+            Places { source: Place::default(), allow_tags: Vec::new(), refuse: Vec::new() };
+        Self { source, is_of_cdh: false, allow_tags, refuse, places }
+    }
+
     /// Reads the section; `None` if it has no policy, which is reported.
     pub(crate) fn read(section: &mut Section<'_, '_>) -> Option<Self> {
         let mut list = |key, most, rule| {

@@ -173,7 +173,8 @@ impl ResourceUri {
     }
 
     /// Whether the text of a URI names a host, which decides nothing.
-    pub(crate) fn names_host(text: &str) -> bool {
+    #[must_use]
+    pub fn names_host(text: &str) -> bool {
         text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with('/'))
     }
 

@@ -72,12 +72,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
             faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
         }
     }
-    if faults.is_empty() && outcome::says_nothing(&meaning.text) {
+    // It was written before, for its own reader.
+    let text = meaning.document.to_toml().unwrap_or_default();
+    if faults.is_empty() && outcome::says_nothing(&text) {
         let text = "says nothing about image pulls, so that the document is empty";
         findings.push(Finding::new(&source, "", Loss::Note, text));
     }
     let outcome = Outcome {
-        document: Some(&meaning.text),
+        document: Some(&text),
         findings: &findings,
         faults: &faults,
         unlisted: 0,
