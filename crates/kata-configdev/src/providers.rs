@@ -30,7 +30,7 @@ use self::questions::Inquiry;
 use crate::choice::DocumentText;
 use crate::settings::{AskedRegistries, AskedRegistry, Settings};
 
-pub use self::contribution::{AskedPlugin, Contribution, Line, LineKind, NotKept, Outcome};
+pub use self::contribution::{AskedPlugin, Contribution, Line, NotKept, Outcome, Told};
 pub use self::listing::{ListingFault, read as read_listing};
 pub use self::uncovered::Uncovered;
 
@@ -52,8 +52,6 @@ pub struct Provided {
     pub asked: Vec<AskedPlugin>,
     /// The patterns for which no registry is named.
     pub uncovered: Vec<Uncovered>,
-    /// Whether somebody was to be asked and nobody can be.
-    pub cannot_ask: bool,
     /// What did not work, and what no document can express.
     pub findings: Vec<Finding>,
 }
@@ -72,39 +70,31 @@ pub fn add(
     (text, document): (&DocumentText, &Document),
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
-    let Some(Provided { registries, offers, asked, uncovered, cannot_ask, mut findings }) =
+    let Some(Provided { registries, offers, asked, uncovered, mut findings }) =
         provided(settings, &document.registries, kept)
     else {
         return (None, Contribution::default());
     };
     let mut merged = None;
-    let (mut exposed, mut decisions) = (Vec::new(), Vec::new());
     if !offers.is_empty() {
-        match merge(text, &offers) {
-            Ok(result) => {
-                exposed = contribution::exposed(&result);
-                decisions = result.decisions;
-                merged = Some((result.text.into(), result.document));
-            }
-            // The document was valid before; its problems may name lines of what was added, so they
-            // are not repeated.
-            Err(_) => findings.push(Finding::new(
-                ALL,
-                "",
-                Loss::Lost,
-                "with their answers the document would not be valid; it is used without",
-            )),
+        merged = merge(text, &offers).ok();
+        // The document was valid before; its problems may name lines of what was added, so they are
+        // not repeated.
+        if merged.is_none() {
+            let text = "with their answers the document would not be valid; it is used without";
+            findings.push(Finding::new(ALL, "", Loss::Lost, text));
         }
     }
+    let lines = contribution::lines(&uncovered, findings, merged.as_ref());
+    let merged = merged.map(|merged| ((merged.text.into(), merged.document), merged.origins));
+    let (merged, origins) = merged.unzip();
     let contribution = Contribution {
         by_agent: kept == Kept::Only,
         registries,
         asked,
         uncovered,
-        cannot_ask,
-        decisions,
-        findings,
-        exposed,
+        origins: origins.unwrap_or_default(),
+        lines,
     };
     (merged, contribution)
 }
@@ -151,11 +141,8 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     if !asked.is_wanted() {
         return None;
     }
-    let mut provided = Provided {
-        registries: asked.registries.named.clone(),
-        cannot_ask: true,
-        ..Provided::default()
-    };
+    let named = asked.registries.named.clone();
+    let mut provided = Provided { registries: named, ..Provided::default() };
     let Some(sources) = asked.sources(Path::new("/")) else {
         provided.lose(ALL, NOT_FOUND.into());
         return Some(provided);
@@ -169,7 +156,6 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     };
     let named = questions::registries(&asked.registries, listed.list(), &mut provided);
     let plugins = questions::usable(listed.list(), &sources, &mut provided);
-    provided.cannot_ask = plugins.is_empty() && !named.is_empty();
     let mut questions = questions::questions(&plugins, &named, registries, &mut provided);
     if !questions.is_empty() {
         asking::answer(&mut questions, (settings, &sources), deadline, kept, &mut provided);

@@ -1,12 +1,13 @@
 //! The document of one sandbox, from the choice to the packed image, whatever way that then takes
 //! to the hypervisor.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use config_image::Magic;
 use credential_sources::Finding;
-use registry_config::Document;
+use registry_config::{Document, RegistryName};
 use zeroize::Zeroizing;
 
 use crate::choice::{ChoiceError, DocumentFile, DocumentText};
@@ -33,6 +34,8 @@ pub struct SandboxDocument {
     pub text: DocumentText,
     /// What the bytes say.
     pub document: Document,
+    /// The line of the file where the entry of each registry begins.
+    pub lines: BTreeMap<RegistryName, usize>,
     /// The pod's namespace, where the choice depends on it.
     pub namespace: Option<Namespace>,
     /// The missing document of the pod's namespace, in whose place this one stands.
@@ -110,22 +113,9 @@ impl SandboxDocument {
     ///
     /// Every [`SandboxError`] of the choice and the document.
     pub fn choose(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
-        match ChosenBy::of(settings, pod) {
-            Some(_) => Self::find(settings, pod),
-            None => Ok(None),
+        if ChosenBy::of(settings, pod).is_none() {
+            return Ok(None);
         }
-    }
-
-    /// The document of the node's settings, for no pod in particular.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`SandboxDocument::choose`].
-    pub fn of_node(settings: &Settings) -> Result<Option<Self>, SandboxError> {
-        Self::choose(settings, &Pod::default())
-    }
-
-    fn find(settings: &Settings, pod: &Pod) -> Result<Option<Self>, SandboxError> {
         let providers = &settings.credential_providers;
         let node = NodeRoot::open(None).map_err(ChoiceError::NodeFile)?;
         match choice::choose(&node, settings, pod)? {
@@ -138,6 +128,15 @@ impl SandboxDocument {
                 Self::parse(DocumentFile::empty(&listing)).map(Some)
             }
         }
+    }
+
+    /// The document of the node's settings, for no pod in particular.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SandboxDocument::choose`].
+    pub fn of_node(settings: &Settings) -> Result<Option<Self>, SandboxError> {
+        Self::choose(settings, &Pod::default())
     }
 
     /// The document in `file`, which must be valid.
@@ -158,6 +157,7 @@ impl SandboxDocument {
             file: file.text.clone(),
             text: file.text,
             document: checked.document,
+            lines: checked.lines,
             namespace: file.namespace,
             instead_of: file.instead_of,
             fallback: file.fallback,
@@ -220,12 +220,18 @@ impl SandboxDocument {
         self
     }
 
+    /// The document's file, if somebody named one.
+    #[must_use]
+    pub fn own_path(&self) -> Option<&Path> {
+        (self.chosen_by != ChosenBy::Providers).then_some(&*self.path)
+    }
+
     /// What the record beside the sandbox's image says, where a process holds it or nobody does.
     #[must_use]
     pub fn record(&self, settings: &Settings, held: bool) -> Record {
         let own = self.instead_of.as_ref().unwrap_or(&self.path);
         Record {
-            document: (self.chosen_by != ChosenBy::Providers).then(|| own.clone()),
+            document: self.own_path().and(Some(own.clone())),
             fallback: self.fallback.clone(),
             namespace: self.namespace.clone(),
             providers: settings.credential_providers.is_wanted(),

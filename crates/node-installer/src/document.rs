@@ -1,7 +1,6 @@
 //! The document that secrets make together: the administrator's own, with the credentials of
 //! docker configurations below what it says, and with decryption keys.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use credential_sources::decryption_secret::{Imported, import, put_below};
@@ -170,7 +169,8 @@ impl<'s> DocumentMaker<'s> {
                         "it has no key .dockerconfigjson or .dockercfg, but {}",
                         others.join(", ")
                     );
-                    self.find(self.source.place_of(place), "", Loss::Lost, text);
+                    let place = self.source.place_of(place).to_string();
+                    self.findings.push(Finding::new(&place, "", Loss::Lost, text));
                 }
                 Err(fault) => {
                     usable = false;
@@ -316,23 +316,14 @@ impl<'s> DocumentMaker<'s> {
     }
 
     fn tell_merged(&mut self, merged: &Merged, told: &[Warning]) {
-        let losers = merged.decisions.iter().flat_map(|one| &one.losers);
+        let losers = merged.origins.iter().flat_map(|one| &one.losers);
         let count = losers.filter(|loser| loser.has_no_room()).count();
         if count > 0 {
             let set = self.name.into();
             self.problems.push(Error::NoRoom { set, count });
         }
-        for decision in &merged.decisions {
-            for loser in &decision.losers {
-                let loss = if loser.lost { Loss::Lost } else { Loss::Note };
-                let text = format!("left out: {}", loser.why);
-                self.find(&loser.source, &decision.name, loss, text);
-            }
-            if let Some(change) = decision.change {
-                let source = "the document";
-                self.find(source, &decision.name, Loss::Note, change.to_owned());
-            }
-        }
+        let findings = merged.origins.iter().flat_map(|one| one.findings("the document"));
+        self.findings.extend(findings);
         let is_told = |warning: &&Warning| {
             told.iter().any(|known| known.key == warning.key && known.effect == warning.effect)
         };
@@ -344,10 +335,6 @@ impl<'s> DocumentMaker<'s> {
     fn warn(&mut self, what: &str, warning: &Warning) {
         let line = format!("{what} of the set {}: {warning}", self.name);
         self.warnings.push(line);
-    }
-
-    fn find(&mut self, source: impl Display, key: &str, loss: Loss, text: String) {
-        self.findings.push(Finding { source: source.to_string(), key: key.to_owned(), loss, text });
     }
 
     /// What is installed. Where something required has not come, that and nothing else: a part of

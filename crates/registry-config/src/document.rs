@@ -1,5 +1,7 @@
 //! The document as a whole: parsed completely, or every reason why not.
 
+use std::collections::BTreeMap;
+
 use foreign_text::position::line_of;
 use foreign_text::toml::{NotToml, Tree, join};
 use toml_parser::Source;
@@ -10,7 +12,7 @@ use crate::problem::{Findings, Origin, Place};
 use crate::section::Section;
 use crate::{
     DecryptionKeys, Effect, ExtraEnv, ImagePolicy, NodeError, Pins, Problems, Registries,
-    Resources, Rule, Warning, decryption_keys, entry,
+    RegistryName, Resources, Rule, Warning, decryption_keys, entry,
 };
 
 /// A registry configuration. The default is that of a guest without one: the web's roots, no
@@ -48,6 +50,8 @@ pub struct Checked {
     pub document: Document,
     /// What its author may not have meant, by line.
     pub warnings: Vec<Warning>,
+    /// The line where the entry of each registry begins.
+    pub lines: BTreeMap<RegistryName, usize>,
 }
 
 impl Document {
@@ -92,8 +96,9 @@ impl Document {
                 Self::default()
             }
         };
+        let lines = findings.lines.take();
         let warnings = findings.into_result()?;
-        Ok(Checked { document, warnings })
+        Ok(Checked { document, warnings, lines })
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) fn read_all(mut section: Section<'_, '_>) -> Registries {
         if let Some(Place { line, key: first }) = first {
             section.problem("", Rule::DuplicateName { first, line });
         } else {
+            let line = section.at("").map(|place| place.line);
+            findings.lines.borrow_mut().extend(line.map(|line| (name.clone(), line)));
             entries.insert(name, (registry, Entry { section, mirrors, literal }));
         }
     }

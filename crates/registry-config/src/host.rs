@@ -8,7 +8,7 @@ use crate::InvalidName;
 use crate::host_name::{DOCKER_HUB, HostName, split_port};
 
 /// The port that a host without one stands for.
-const HTTPS_PORT: u16 = 443;
+pub(crate) const HTTPS_PORT: u16 = 443;
 
 /// A registry's host with an optional port, as written before the first `/` of an image reference.
 ///

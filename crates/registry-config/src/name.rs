@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::host::HTTPS_PORT;
 use crate::host_name::{HostName, parse_domain, split_port};
 use crate::repositories::{check_prefix, prefixes};
 use crate::{InvalidName, RegistryHost};
@@ -83,6 +84,18 @@ impl RegistryName {
     #[must_use]
     pub fn normal(&self) -> Self {
         Self { written: None, ..self.clone() }
+    }
+
+    /// The name of a single host with port 443 where it has none; any other as it is. Equal for
+    /// equal [`RegistryHost`]s.
+    #[must_use]
+    pub fn with_https_port(&self) -> Self {
+        match &self.pattern {
+            Pattern::Literal(host, None) => {
+                Self { pattern: Pattern::Literal(host.clone(), Some(HTTPS_PORT)), ..self.normal() }
+            }
+            _ => self.clone(),
+        }
     }
 
     /// The name as it was written.

@@ -1,13 +1,14 @@
 //! What is wrong with a document, and what is legal in it but probably not meant.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use foreign_text::toml::Field;
 use thiserror::Error;
 
 use crate::limits::MAX_PROBLEMS;
-use crate::{Effect, Rule};
+use crate::{Effect, RegistryName, Rule};
 
 /// A rule that a document breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -123,11 +124,14 @@ pub(crate) struct Findings {
     pub(crate) origin: Origin,
     problems: RefCell<Problems>,
     warnings: RefCell<Vec<Warning>>,
+    /// Where each entry of a registry begins.
+    pub(crate) lines: RefCell<BTreeMap<RegistryName, usize>>,
 }
 
 impl Findings {
     pub(crate) fn of(origin: Origin) -> Self {
-        Self { origin, problems: RefCell::default(), warnings: RefCell::default() }
+        let (problems, warnings) = (RefCell::default(), RefCell::default());
+        Self { origin, problems, warnings, lines: RefCell::default() }
     }
 
     pub(crate) fn problem(&self, at: impl Into<Place>, rule: impl Into<Rule>) {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use registry_config::{Checked, Document, Origin, PolicyPart, PolicySource};
+use registry_config::{Checked, Document, Origin, PolicyPart, PolicySource, RegistryName};
 
 use crate::ROOT;
 
@@ -44,6 +44,20 @@ fn text_has_no_bytes_that_are_no_utf_8_and_may_be_empty() {
         assert!(document.registries.is_empty() && !document.has_extra_env, "{text:?}");
         assert!(document.resources.is_none(), "{text:?}");
         assert!(warnings.is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn each_entry_has_its_line_in_every_shape() {
+    for (text, line) in [
+        ("\n[registries.\"Reg.corp\"]\n", Some(2)),
+        ("\n\nregistries.\"reg.corp.\".plain-http = true", Some(3)),
+        ("registries = {\n \"reg.corp\" = {} }", Some(2)),
+        ("[registries]\n\n\"\\u0072eg.corp\" = {}", Some(3)),
+        ("[registries.\"reg.corp:5000\"]", None),
+    ] {
+        let name = RegistryName::parse("reg.corp").unwrap();
+        assert_eq!(checked(text).lines.get(&name).copied(), line, "{text}");
     }
 }
 

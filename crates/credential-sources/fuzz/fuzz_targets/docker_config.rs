@@ -33,11 +33,10 @@ fuzzing::target!(|bytes: &[u8]| {
             assert!(!finding.to_string().contains(char::is_control));
         }
         let merged = merge(b"", &imported.offers).expect("fits into an empty document");
-        let lost = merged.decisions.iter().map(|decision| decision.losers.len()).sum::<usize>();
-        let entries = merged.document.registries.iter();
-        let also = merged.decisions.iter().flat_map(|decision| &decision.also);
-        let also = also.filter(|further| further.offered_for.is_none());
-        assert_eq!(entries.count() + also.count() + lost, imported.offers.len());
+        let lost = merged.origins.iter().map(|origin| origin.losers.len()).sum::<usize>();
+        let taken = merged.origins.iter().flat_map(|origin| &origin.accounts);
+        let taken = taken.filter(|account| account.offered_for.is_none());
+        assert_eq!(taken.count() + lost, imported.offers.len());
         let unwritable = imported.offers.iter().filter(|offer| !is_writable(offer));
         let names: BTreeSet<_> = imported.offers.iter().map(|offer| &offer.name).collect();
         let crowded = names.iter().map(|name| {

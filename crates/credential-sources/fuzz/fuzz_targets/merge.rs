@@ -5,7 +5,7 @@
 #![cfg_attr(fuzzing, no_main)]
 
 use credential_sources::Offer;
-use credential_sources::merge::{Winner, merge};
+use credential_sources::merge::merge;
 use registry_config::{
     Credentials, Document, MAX_DOCUMENT_BYTES, Match, Registries, Registry, RegistryHost,
     RegistryName, Secret,
@@ -47,11 +47,7 @@ fuzzing::target!(|bytes: &[u8]| {
     };
     assert!(takes_offers);
     let after = &merged.document.registries;
-    let won = merged
-        .decisions
-        .iter()
-        .filter(|decision| matches!(decision.winner, Winner::Offer(_)))
-        .count();
+    let won = merged.origins.iter().filter(|origin| !origin.accounts.is_empty()).count();
     let offered = |entry: &Registry| match &entry.credentials {
         Credentials::Basic { username, .. } => username == "offered",
         _ => false,

@@ -6,7 +6,6 @@ use registry_config::{Credentials, RegistryName};
 
 use super::key::{self, Meaning};
 use super::{DockerConfig, Entry};
-use crate::merge::with_https_port;
 use crate::{Finding, Loss, Offer, printable};
 
 /// A configuration and where it comes from.
@@ -61,7 +60,7 @@ pub fn offers(inputs: &[Input], widening: Widening) -> (Vec<Offer>, Vec<Finding>
                 continue;
             };
             let rank = (is_exact, index, key::is_bare(key), std::cmp::Reverse(&**key));
-            let registry = with_https_port(&name);
+            let registry = name.with_https_port();
             by_name.entry(registry).or_default().push(Candidate {
                 source,
                 key,

@@ -77,7 +77,7 @@ fn an_offer_gets_into_every_shape_of_document() {
         let host = RegistryHost::parse("reg.corp").unwrap();
         let (_, entry) = registries.literal_entry_for(&host).unwrap();
         assert_eq!(entry.plain_http, document.contains("plain-http"));
-        assert_eq!(merged.decisions.len(), 2);
+        assert_eq!(merged.origins.len(), 2);
     }
 }
 
@@ -88,8 +88,8 @@ fn nothing_offered_changes_nothing() {
     let empty = Offer { offered: Credentials::Anonymous, ..offer("ghcr.io", "", "A") };
     let merged = merged(document, &[empty]);
     assert_eq!(text(&merged), document);
-    assert_eq!(merged.decisions[0].winner, Winner::Nobody);
-    assert!(!merged.decisions[0].losers[0].lost);
+    assert!(merged.origins[0].accounts.is_empty());
+    assert!(!merged.origins[0].losers[0].lost);
 }
 
 #[test]
@@ -110,10 +110,10 @@ fn the_documents_credentials_win() {
         let document = own(name);
         let merged = merged(&document, &[offer(offered, "a", "A")]);
         assert_eq!(text(&merged), document, "{name} {offered}");
-        let decision = &merged.decisions[0];
-        assert_eq!(decision.winner, Winner::Document(name.to_owned()));
-        assert_eq!(decision.losers.len(), 1);
-        assert!(!decision.losers[0].lost);
+        let origin = &merged.origins[0];
+        assert_eq!(origin.entry.as_deref(), Some(name));
+        assert_eq!(origin.losers.len(), 1);
+        assert!(!origin.losers[0].lost);
     }
     // What holds for other hosts or for another port says nothing about this name.
     for (name, offered) in [
@@ -123,13 +123,13 @@ fn the_documents_credentials_win() {
         (".a.corp", ".corp"),
     ] {
         let merged = merged(&own(name), &[offer(offered, "a", "A")]);
-        assert_eq!(merged.decisions[0].winner, Winner::Offer("A".to_owned()));
+        assert_eq!(merged.origins[0].accounts[0].source, "A");
         assert_eq!(merged.document.registries.len(), 2);
     }
 }
 
 #[test]
-fn the_first_offer_wins_and_the_decision_names_the_others() {
+fn the_first_offer_wins_and_the_origin_names_the_others() {
     let merged = merged(
         "",
         &[
@@ -140,17 +140,17 @@ fn the_first_offer_wins_and_the_decision_names_the_others() {
         ],
     );
     assert_eq!(user_at(&merged, "docker.io").0, "a");
-    let decision = &merged.decisions[0];
-    assert_eq!(decision.name, "docker.io.");
-    assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
+    let origin = &merged.origins[0];
+    assert_eq!(origin.registry, "docker.io.");
+    assert_eq!(origin.accounts[0].source, "A");
     let losers: Vec<_> =
-        decision.losers.iter().map(|loser| (loser.source.as_str(), loser.lost)).collect();
+        origin.losers.iter().map(|loser| (loser.source.as_str(), loser.lost)).collect();
     assert_eq!(losers, [("bad", true), ("B", false)]);
-    assert!(decision.losers[0].why.contains("colon"));
-    assert!(decision.losers[1].why.ends_with("for other ports"));
-    assert_eq!(merged.decisions[1].winner, Winner::Nobody);
-    assert!(merged.decisions[1].losers[0].lost);
-    assert!(!format!("{:?}{:?}", merged, merged.decisions).contains("hunter2"));
+    assert!(origin.losers[0].why.contains("colon"));
+    assert!(origin.losers[1].why.ends_with("for other ports"));
+    assert!(merged.origins[1].accounts.is_empty());
+    assert!(merged.origins[1].losers[0].lost);
+    assert!(!format!("{:?}{:?}", merged, merged.origins).contains("hunter2"));
 }
 
 #[test]
@@ -205,23 +205,22 @@ fn no_port_and_port_443_are_one_registry() {
     let own = "[registries.\"reg.corp:443\"]\nusername = \"own\"\npassword = 'hunter2\"own\\'\n";
     let taken = merged(own, &[offer("reg.corp", "a", "A")]);
     assert_eq!(text(&taken), own);
-    let winner = Winner::Document("reg.corp:443".to_owned());
-    assert_eq!(taken.decisions[0].winner, winner);
-    assert!(!taken.decisions[0].losers[0].lost);
+    assert_eq!(taken.origins[0].entry.as_deref(), Some("reg.corp:443"));
+    assert!(!taken.origins[0].losers[0].lost);
 
     let open = "[registries.\"reg.corp\"]\n[registries.\"reg.corp:443\"]\nca-certs = \"none\"\n";
     let joined = merged(open, &[offer("reg.corp", "a", "A")]);
     assert_eq!(user_at(&joined, "reg.corp:443").0, "a");
     assert_eq!(user_at(&joined, "reg.corp:5000").0, "");
-    assert_eq!(joined.decisions[0].name, "reg.corp:443");
+    assert_eq!(joined.origins[0].registry, "reg.corp:443");
 
     let both = ["docker.io", "index.docker.io:443"];
     for (first, second) in [(both[0], both[1]), (both[1], both[0])] {
         let offers = [offer(first, "a", "A"), offer(second, "b", "B")];
         let merged = merged("", &offers);
-        assert_eq!(merged.decisions.len(), 1);
-        assert_eq!(merged.decisions[0].losers[0].source, "B");
-        assert!(!merged.decisions[0].losers[0].lost);
+        assert_eq!(merged.origins.len(), 1);
+        assert_eq!(merged.origins[0].losers[0].source, "B");
+        assert!(!merged.origins[0].losers[0].lost);
         assert_eq!(user_at(&merged, "docker.io").0, "a");
         assert_eq!(merged.document.registries.len(), 1);
     }
@@ -230,7 +229,7 @@ fn no_port_and_port_443_are_one_registry() {
     let merged = merged("", &bad);
     assert_eq!(user_at(&merged, "reg.corp"), ("b".to_owned(), "reg.corp:443".to_owned()));
     assert_eq!(user_at(&merged, "reg.corp:5000").0, "");
-    assert_eq!(merged.decisions[0].name, "reg.corp:443");
+    assert_eq!(merged.origins[0].registry, "reg.corp:443");
 }
 
 /// Credentials of an entry with a mirror are the mirror's, unless that has an entry of its own.
@@ -258,9 +257,9 @@ fn credentials_never_reach_a_mirror_by_accident() {
     ] {
         let merged = merged(document, &[offer(name, "a", "A")]);
         assert_eq!(text(&merged), document, "{name}");
-        assert_eq!(merged.decisions[0].winner, Winner::Nobody);
-        assert!(merged.decisions[0].losers[0].lost);
-        assert!(merged.decisions[0].why.contains("mirror"));
+        assert!(merged.origins[0].accounts.is_empty());
+        assert!(merged.origins[0].losers[0].lost);
+        assert!(merged.origins[0].why.contains("mirror"));
     }
     let document =
         "[registries.\"docker.io\"]\nmirror = \"https://m.corp\"\n[registries.\"m.corp\"]\n";
@@ -276,8 +275,8 @@ fn a_full_document_takes_no_more() {
         merged(&many, &[offer("a.io", "a", "A"), offer("b.io", "b", "B"), offer("r7", "c", "C")]);
     assert_eq!(user_at(&merged, "a.io").0, "a");
     assert_eq!(user_at(&merged, "r7").0, "c");
-    assert_eq!(merged.decisions[1].winner, Winner::Nobody);
-    assert!(merged.decisions[1].why.contains("1024 entries"));
+    assert!(merged.origins[1].accounts.is_empty());
+    assert!(merged.origins[1].why.contains("1024 entries"));
 
     // Certificates are copied into every entry that inherits them.
     let root = include_str!("../../../registry-config/tests/data/root.pem");
@@ -293,8 +292,8 @@ fn a_full_document_takes_no_more() {
     assert_eq!(user_at(&merged, "a.corp").0, "a");
     assert_eq!(user_at(&merged, "b.corp"), (String::new(), ".corp.".to_owned()));
     assert_eq!(user_at(&merged, "c.io").0, "c");
-    assert_eq!(merged.decisions[1].winner, Winner::Nobody);
-    assert!(merged.decisions[1].losers[0].lost);
+    assert!(merged.origins[1].accounts.is_empty());
+    assert!(merged.origins[1].losers[0].lost);
 }
 
 #[test]
@@ -327,9 +326,9 @@ fn a_change_of_trust_is_told() {
         ("a.lab", false),
     ] {
         let merged = merged(document, &[offer(name, "a", "A")]);
-        assert_eq!(merged.decisions[0].change.is_some(), is_told, "{name}");
+        assert_eq!(merged.origins[0].change.is_some(), is_told, "{name}");
     }
-    assert!(merged("", &[offer("a.corp", "a", "A")]).decisions[0].change.is_none());
+    assert!(merged("", &[offer("a.corp", "a", "A")]).origins[0].change.is_none());
 }
 
 /// The story: the host does not know what `credentials-uri` names. An offer beside it would make
@@ -339,7 +338,7 @@ fn references_are_credentials_and_are_inherited_like_other_settings() {
     let document = "[registries.\".corp\"]\ncredentials-uri = \"kbs:///a/b/c\"\n";
     let kept = merged(document, &[offer("reg.corp", "a", "A")]);
     assert_eq!(text(&kept), document);
-    assert!(matches!(&kept.decisions[0].winner, Winner::Document(entry) if entry == ".corp"));
+    assert_eq!(kept.origins[0].entry.as_deref(), Some(".corp"));
     let merged = merged(
         "[registries.\".corp\"]\nca-certs-uri = \"kbs:///a/b/c\"\n[decryption-keys]\nkeys = \
         [\"a2V5\", # mine\n]\n",
@@ -349,5 +348,5 @@ fn references_are_credentials_and_are_inherited_like_other_settings() {
     let (_, entry) = merged.document.registries.literal_entry_for(&host).unwrap();
     assert!(entry.ca_certs_uri.is_some() && !entry.credentials.is_anonymous());
     assert!(text(&merged).ends_with("[decryption-keys]\nkeys = [\n  \"a2V5\",\n]\n"));
-    assert_eq!(merged.decisions[0].change, None);
+    assert_eq!(merged.origins[0].change, None);
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use credential_sources::Offer;
 use credential_sources::docker_config::key::{Meaning, meaning};
 use credential_sources::docker_config::{DockerConfig, Input, Widening, offers};
-use credential_sources::merge::{Decision, Winner, merge};
+use credential_sources::merge::merge;
 use proptest::prelude::*;
 use registry_config::{Credentials, Document, Match, Registry, RegistryHost, RegistryName, Secret};
 
@@ -165,11 +165,9 @@ proptest! {
                 prop_assert!(users(entry).contains(&user.as_str()));
             }
         }
-        let is_offers = |decision: &&Decision| matches!(decision.winner, Winner::Offer(_));
-        let won = merged.decisions.iter().filter(is_offers).count();
-        let also: usize = merged.decisions.iter().map(|decision| decision.also.len()).sum();
-        let lost: usize = merged.decisions.iter().map(|decision| decision.losers.len()).sum();
-        prop_assert_eq!(won + also + lost, offers.len());
+        let taken: usize = merged.origins.iter().map(|one| one.accounts.len()).sum();
+        let lost: usize = merged.origins.iter().map(|one| one.losers.len()).sum();
+        prop_assert_eq!(taken + lost, offers.len());
         let again = merge(&merged.text, &offers).unwrap();
         prop_assert_eq!(again.text, merged.text);
     }

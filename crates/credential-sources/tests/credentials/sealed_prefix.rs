@@ -32,7 +32,7 @@ fn pair(document: &[u8]) -> (String, String) {
 
 fn offered(offers: &[Offer]) -> (String, String) {
     let merged = merge(b"", offers).unwrap();
-    let losers = merged.decisions.iter().flat_map(|decision| &decision.losers);
+    let losers = merged.origins.iter().flat_map(|origin| &origin.losers);
     assert_eq!(losers.count(), 0);
     pair(&merged.text)
 }

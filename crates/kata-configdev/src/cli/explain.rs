@@ -3,8 +3,6 @@
 mod consequence;
 mod image;
 mod keys;
-mod of_node;
-mod reason;
 pub(super) mod sandbox;
 
 use std::io::Write;
@@ -14,19 +12,19 @@ use std::sync::Arc;
 use clap::Args;
 use foreign_text::one_line;
 use oci_image::pins::Pins;
-use pull_route::{EntryName, PlacedDocument, Reason};
-use registry_config::{Document, Origin, Problems, RegistryName};
+use pull_route::{Authority, EntryName, PlacedDocument, Reason};
+use registry_config::{Document, Problems, RegistryName};
 use serde::Serialize;
 
 use self::consequence::Consequences;
 use self::image::Image;
-use self::of_node::OfNode;
-use self::reason::Loser;
-use super::finding::{self, Input};
+use super::finding::{self, Finding, Input};
 use super::policy::measured;
 use crate::cli::{CommandError, UsageError};
-use crate::exit;
+use crate::node_root::NodeRoot;
+use crate::sandbox_spec::Pod;
 use crate::settings::Settings;
+use crate::{choice, exit};
 
 /// What the first line says where no entry holds.
 const DEFAULTS: &str = "(defaults)";
@@ -131,11 +129,26 @@ struct Report {
     refused: Option<String>,
 }
 
+/// The node's document, and the settings file that says so.
+#[derive(Serialize)]
+struct OfNode {
+    path: PathBuf,
+    settings: PathBuf,
+}
+
+/// An entry that matches as well, and why another one holds.
+#[derive(Serialize)]
+struct Loser {
+    key: String,
+    rule: &'static str,
+    reason: String,
+}
+
 /// Explains `arguments.image` by the document `arguments.config`, or the sandbox
 /// `arguments.sandbox`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
     let image = arguments.image.as_deref().map(Image::parse).transpose();
-    let image = image.map_err(UsageError::ImageReference)?;
+    let image = image.map_err(|rule| UsageError::ImageReference(rule.to_string()))?;
     match (&arguments.sandbox, image) {
         (Some(bundle), image) => sandbox::run(arguments, bundle, image, out),
         (None, Some(image)) => of_files(arguments, image, out),
@@ -153,35 +166,32 @@ fn of_files(
         (Some(_), Some(_)) => return Err(UsageError::SettingsUseless.into()),
         (Some(path), None) => (path.clone(), Input::read(path)?, None),
         (None, _) => {
-            let (found, input) = OfNode::find(arguments.settings_path())?;
+            let (found, input) = of_node(arguments.settings_path())?;
             (found.path.clone(), input, Some(found))
         }
     };
-    let Some(configuration) = placed(&path, input.parse())? else {
-        return Ok(exit::DATA);
+    let configuration = match placed(&path, input.parse()) {
+        Ok(configuration) => configuration,
+        Err(problems) => return refuse(&path, &problems),
     };
     let measured = match &arguments.measured {
-        Some(path) => placed(path, Input::read(path)?.parse_measured())?,
-        None => Some(PlacedDocument::default()),
-    };
-    let Some(measured) = measured else {
-        return Ok(exit::DATA);
+        Some(path) => match placed(path, Input::read(path)?.parse_measured()) {
+            Ok(measured) => measured,
+            Err(problems) => return refuse(path, &problems),
+        },
+        None => PlacedDocument::default(),
     };
     let settings = pull_route::Settings::new(measured, configuration);
     let (pins, path) = settings.pins();
-    let pins = match Pins::read(pins) {
-        Ok(pins) => pins,
-        Err(problems) => {
-            return placed(path, Err(problems)).map(|_| exit::DATA);
-        }
-    };
-    let against = image.pin(&pins).map(|refused| refused.to_string());
-    let asked = settings.image_policy();
-    let asked = match asked.map(|written| measured::explain(written, image.ruled())).transpose() {
-        Ok(asked) => asked,
-        Err(problems) => {
-            return placed(path, Err(problems)).map(|_| exit::DATA);
-        }
+    let owners = Pins::read(pins).and_then(|pins| {
+        let against = image.pin(&pins).map(|refused| refused.to_string());
+        let asked = settings.image_policy();
+        let asked = asked.map(|written| measured::explain(written, &image.ruled)).transpose()?;
+        Ok((against, asked))
+    });
+    let (against, asked) = match owners {
+        Ok(owners) => owners,
+        Err(problems) => return refuse(path, &problems),
     };
     image.tag_allowed = asked.as_ref().and_then(|told| told.tag_allowed) == Some(true);
     let mut report = Report::of(&settings, image, &|_| false);
@@ -195,27 +205,36 @@ fn of_files(
         writeln!(out, "{}", report.first_line())?;
         print_rows(&report.rows(), out)?;
     }
-    Ok(report.code())
+    Ok(code(report.refused.as_ref()))
 }
 
-/// A document of the command line; `None` if it is not valid, which is printed.
+/// The document that every pod gets that names none, by the settings file `path`.
+fn of_node(path: PathBuf) -> Result<(OfNode, Input), CommandError> {
+    let settings = Settings::load(&path)?;
+    let chosen = match settings.is_by_namespace() {
+        true => None,
+        false => choice::choose(&NodeRoot::open(None)?, &settings, &Pod::default())?,
+    };
+    let Some(file) = chosen else {
+        return Err(UsageError::NoDocument(path).into());
+    };
+    Ok((OfNode { path: file.path, settings: path }, Input::of(file.text, None)))
+}
+
 fn placed(
     path: &Path,
-    parsed: Result<(Document, Vec<finding::Finding>), Problems>,
-) -> Result<Option<PlacedDocument>, CommandError> {
-    match parsed {
-        Ok((document, _)) => Ok(Some(PlacedDocument {
-            document: Arc::new(document),
-            path: path.into(),
-            is_present: true,
-        })),
-        Err(problems) => {
-            let mut err = std::io::stderr();
-            finding::print(&mut err, path, "", &finding::of_problems(&problems))?;
-            writeln!(err, "{}: not valid, every pull would fail", path.display())?;
-            Ok(None)
-        }
-    }
+    parsed: Result<(Document, Vec<Finding>), Problems>,
+) -> Result<PlacedDocument, Problems> {
+    let (document, _) = parsed?;
+    Ok(PlacedDocument { document: Arc::new(document), path: path.into(), is_present: true })
+}
+
+/// Prints why a document of the command line is not valid.
+fn refuse(path: &Path, problems: &Problems) -> Result<u8, CommandError> {
+    let mut err = std::io::stderr();
+    finding::print(&mut err, path, "", &finding::of_problems(problems))?;
+    writeln!(err, "{}: not valid, every pull would fail", path.display())?;
+    Ok(exit::DATA)
 }
 
 impl Report {
@@ -225,47 +244,42 @@ impl Report {
         image: Image,
         is_offered: &dyn Fn(&RegistryName) -> bool,
     ) -> Self {
-        let authority = settings.image(&image.host, &image.repository);
+        let Image { host, repository, .. } = &image;
+        let authority = settings.image(host, repository);
         let name = name_of(&authority.name);
-        let is_another = |access: &&RegistryName| {
-            access.repositories().is_some() || authority.origin() != authority.credentials_origin()
-        };
-        let access = name_of(authority.credentials_name()).filter(is_another);
-        let host = image.host.clone();
         let reason = match name.cloned() {
-            Some(name) => Reason::InCharge { name, host },
-            None => Reason::NoEntry(host),
+            Some(name) => Reason::InCharge { name, host: host.clone() },
+            None => Reason::NoEntry(host.clone()),
         };
-        let plan = settings.plan(&image.host, &image.repository);
-        let matches = settings.matches(&image.host, &image.repository);
+        let plan = settings.plan(host, repository);
         let winners: Vec<_> = authority.entries().collect();
-        let is_loser = |(origin, found): &(Origin, &RegistryName)| {
-            let is_it = |winner: &&EntryName| {
-                winner.origin() == Some(*origin) && name_of(winner) == Some(*found)
+        let also_matching = settings.matches(host, repository).filter_map(|(origin, found)| {
+            let is_same = |winner: &&EntryName| winner.origin() == Some(origin);
+            let reason = match winners.iter().any(is_same) {
+                true => Reason::loses(found),
+                false => Reason::LosesToMeasured,
             };
-            !winners.iter().any(is_it)
-        };
+            let is_loser = !winners.contains(&&EntryName::Entry(found.clone(), origin));
+            is_loser.then(|| Loser {
+                key: found.written(),
+                rule: rule(Some(found)),
+                reason: reason.to_string(),
+            })
+        });
         Self {
             document: None,
             key: name.map(RegistryName::written),
-            rule: reason::rule(name),
+            rule: rule(name),
             reason: reason.to_string(),
-            credentials_key: access.map(RegistryName::written),
+            credentials_key: access_name(&authority),
             credentials_reason: authority.combined().map(|reason| reason.to_string()),
-            also_matching: matches
-                .filter(is_loser)
-                .map(|entry| Loser::of(entry, &winners))
-                .collect(),
+            also_matching: also_matching.collect(),
             refused: plan.as_ref().err().map(ToString::to_string),
             consequences: plan.ok().map(|plan| Consequences::of(&plan, is_offered)),
             image_policy: None,
-            decryption_keys: keys::Table::all(settings, &image),
+            decryption_keys: keys::tables(settings, &image),
             image,
         }
-    }
-
-    fn code(&self) -> u8 {
-        code(self.refused.as_ref())
     }
 
     fn first_line(&self) -> &str {
@@ -273,7 +287,10 @@ impl Report {
     }
 
     fn rows(&self) -> Vec<Row> {
-        let mut rows: Vec<Row> = self.document.iter().map(OfNode::row).collect();
+        let mut rows = Vec::new();
+        if let Some(OfNode { path, settings }) = &self.document {
+            rows.push(("document", format!("{}, by {}", path.display(), settings.display())));
+        }
         rows.push(("image", self.image.to_string()));
         rows.push(("why", self.reason.clone()));
         let account = self.credentials_key.as_ref();
@@ -292,12 +309,32 @@ impl Report {
     }
 }
 
+/// The kind of name by which the matcher decided.
+fn rule(winner: Option<&RegistryName>) -> &'static str {
+    match winner {
+        None => "defaults",
+        Some(name) if name.repositories().is_some() => "repositories",
+        Some(name) if name.has_port() => "literal with port",
+        Some(name) if name.is_literal() => "literal",
+        Some(name) if name.is_any() => "everything",
+        Some(_) => "suffix",
+    }
+}
+
 /// The name of an entry, if it is one.
 fn name_of(entry: &EntryName) -> Option<&RegistryName> {
     match entry {
         EntryName::Entry(name, _) => Some(name),
         _ => None,
     }
+}
+
+/// The name of the entry that says who the puller is, where that is another one.
+fn access_name(authority: &Authority) -> Option<String> {
+    let access = name_of(authority.credentials_name());
+    let is_another =
+        |name: &&RegistryName| name.repositories().is_some() || authority.combined().is_some();
+    access.filter(is_another).map(RegistryName::written)
 }
 
 /// The exit code: whether a pull can work at all.

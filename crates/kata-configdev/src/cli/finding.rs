@@ -9,9 +9,7 @@ use std::time::SystemTime;
 use credential_sources::{client_identity, decryption_secret};
 use foreign_text::one_line;
 use oci_image::pins::Pins;
-use registry_config::{
-    Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, RegistryName, Warning,
-};
+use registry_config::{Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Problems, Warning};
 use serde::Serialize;
 
 use crate::choice::DocumentText;
@@ -115,9 +113,7 @@ impl Input {
         let Checked { document, warnings, .. } = Document::parse(&self.text)?;
         let mut findings = self.warnings(&document);
         findings.extend(warnings.iter().map(of_warning));
-        findings.extend(unusable_keys(&document));
-        findings.extend(unusable_clients(&document));
-        findings.extend(root_dates::warnings(&document, SystemTime::now()));
+        findings.extend(unusable(&document));
         Ok((document, findings))
     }
 
@@ -138,56 +134,47 @@ impl Input {
         Pins::read(&document.pins)?;
         let mut findings: Vec<Finding> = warnings.iter().map(of_warning).collect();
         findings.extend(measured::warnings(&document)?);
-        findings.extend(unusable_keys(&document));
-        findings.extend(unusable_clients(&document));
-        findings.extend(root_dates::warnings(&document, SystemTime::now()));
+        findings.extend(unusable(&document));
         Ok((document, findings))
     }
 }
 
-/// The decryption keys that the guest would not take. Not a problem of the document: the others are
-/// good.
-///
-/// A key with a password may cost a second, here as in the guest, so no more of them are tried than
-/// there.
-fn unusable_keys(document: &Document) -> impl Iterator<Item = Finding> {
-    let tables = document.decryption_keys.tables();
-    tables.flat_map(|(name, keys)| unusable_keys_of(name, keys))
-}
-
-fn unusable_keys_of<'d>(
-    name: Option<&RegistryName>,
-    keys: &'d [DecryptionKey],
-) -> impl Iterator<Item = Finding> + use<'d> {
-    let name = name.map_or(String::new(), |name| format!(".\"{}\"", name.written()));
-    let mut passwords = 0;
-    keys.iter().enumerate().filter_map(move |(index, key)| {
-        let has_password = matches!(key, DecryptionKey::Given { password: Some(_), .. });
-        passwords += usize::from(has_password);
-        let why = if has_password && passwords > decryption_secret::MAX_PASSWORDS {
+/// What the guest would not take. Not a problem of the document: the rest is good.
+fn unusable(document: &Document) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, keys) in document.decryption_keys.tables() {
+        let name = name.map_or(String::new(), |name| format!(".\"{}\"", name.written()));
+        // A key with a password may cost a second, here as in the guest, so no more of them are
+        // tried than there.
+        let mut passwords = 0;
+        for (key, number) in keys.iter().zip(1..) {
+            let has_password = matches!(key, DecryptionKey::Given { password: Some(_), .. });
+            passwords += usize::from(has_password);
             let limit = decryption_secret::MAX_PASSWORDS;
-            format!("the guest tries {limit} keys with passwords, and those before it are as many")
-        } else {
-            decryption_secret::describe(key).err()?.to_string()
-        };
-        Some(Finding {
-            line: None,
-            key: format!("decryption-keys{name}.keys, item {}", index + 1),
-            message: format!("opens no image: {why}"),
-        })
-    })
-}
-
-/// The client certificates that TLS would not take.
-fn unusable_clients(document: &Document) -> impl Iterator<Item = Finding> {
-    document.registries.iter().filter_map(|(name, entry)| {
-        let why = client_identity::fault(entry.client.as_ref()?)?;
-        Some(Finding {
+            let why = if has_password && passwords > limit {
+                Some(format!(
+                    "the guest tries {limit} keys with passwords, and those before it are as many"
+                ))
+            } else {
+                decryption_secret::describe(key).err()
+            };
+            findings.extend(why.map(|why| Finding {
+                line: None,
+                key: format!("decryption-keys{name}.keys, item {number}"),
+                message: format!("opens no image: {why}"),
+            }));
+        }
+    }
+    for (name, entry) in document.registries.iter() {
+        let why = entry.client.as_ref().and_then(client_identity::fault);
+        findings.extend(why.map(|why| Finding {
             line: None,
             key: format!("registries.\"{}\".client-key", name.written()),
             message: format!("every connection to the registry fails: {why}"),
-        })
-    })
+        }));
+    }
+    findings.extend(root_dates::warnings(document, SystemTime::now()));
+    findings
 }
 
 /// Whether anything in `document` must be kept from other users of the node.

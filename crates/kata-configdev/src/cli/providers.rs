@@ -8,14 +8,12 @@ use foreign_text::one_line;
 use serde::Serialize;
 
 use super::config::SettingsFile;
-use super::explain::sandbox::Item;
-use super::explain::sandbox::place::Places;
-use super::explain::sandbox::registry::{Registries, Registry, row};
+use super::explain::sandbox::registry::{self, Registry, row};
 use super::explain::{Row, print_rows};
 use crate::cli::CommandError;
 use crate::exit;
 use crate::providers::{Kept, Line, Outcome};
-use crate::sandbox_document::{ChosenBy, SandboxDocument};
+use crate::sandbox_document::SandboxDocument;
 use crate::settings::Settings;
 
 /// Asks the kubelet's credential providers now, and shows what each of them gives for which
@@ -49,18 +47,16 @@ pub struct Arguments {
 
 /// The answer, as `--json` prints it.
 #[derive(Serialize)]
-struct Answer {
+struct Answer<'a> {
     /// The kubelet's configuration of the providers; `None` where it is not found.
     config: Option<PathBuf>,
     /// The directory of their programs.
     bin_dir: Option<PathBuf>,
     /// The node's document, if the settings name one.
-    document: Option<PathBuf>,
+    document: Option<&'a Path>,
     /// What is not about one registry.
-    findings: Vec<Item>,
-    #[serde(skip)]
-    lines: Vec<Line>,
-    registries: Vec<Registry>,
+    findings: Vec<&'a Line>,
+    registries: Vec<Registry<'a>>,
 }
 
 /// Asks, and prints what came of it.
@@ -81,29 +77,17 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     let Some(chosen) = SandboxDocument::of_node(&asked)? else {
         return Err(CommandError::NoProviders);
     };
-    let places = Places::of(&chosen.file);
     let complete = chosen.provide_by(&asked, Kept::Ignored);
-    let document = (complete.chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
     let contribution = &complete.contribution;
-    let registries = Registries {
-        document: &complete.document,
-        file: document.clone().unwrap_or_default(),
-        places,
-        contribution,
-        asked: &contribution.registries,
-    };
     let sources = asked.credential_providers.sources(Path::new("/"));
-    let lines = contribution.lines().into_iter();
-    let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();
-    let mut shown = registries.all();
-    shown.retain(Registry::is_asked_about);
+    let mut registries = registry::all(&complete);
+    registries.retain(Registry::is_asked_about);
     let answer = Answer {
         config: sources.as_ref().map(|found| found.config.clone()),
         bin_dir: sources.map(|found| found.bin_dir),
-        document,
-        findings: lines.iter().map(Item::from).collect(),
-        lines,
-        registries: shown,
+        document: complete.own_path(),
+        findings: contribution.lines.iter().filter(|line| line.registry.is_empty()).collect(),
+        registries,
     };
     match arguments.json {
         true => super::print_json(out, &answer)?,
@@ -115,18 +99,18 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
     Ok(if failed { exit::UNAVAILABLE } else { 0 })
 }
 
-impl Answer {
+impl Answer<'_> {
     fn print(&self, out: &mut impl Write) -> Result<(), CommandError> {
-        let path = |path: &Option<PathBuf>| match path {
+        let path = |path: Option<&Path>| match path {
             Some(path) => path.display().to_string(),
             None => "none".to_owned(),
         };
         let mut rows: Vec<Row> = vec![
-            ("config", path(&self.config)),
-            ("programs", path(&self.bin_dir)),
-            ("document", path(&self.document)),
+            ("config", path(self.config.as_deref())),
+            ("programs", path(self.bin_dir.as_deref())),
+            ("document", path(self.document)),
         ];
-        rows.extend(self.lines.iter().map(row));
+        rows.extend(self.findings.iter().map(|line| row(line)));
         print_rows(&rows, out)?;
         for registry in &self.registries {
             writeln!(out, "\n{}", one_line(&registry.registry))?;

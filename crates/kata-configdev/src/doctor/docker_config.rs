@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use credential_sources::docker_config::{MAX_CONFIG_BYTES, Widening};
-use credential_sources::merge::{is_taken, is_taken_below};
+use credential_sources::merge::is_taken;
 use credential_sources::secretgen::{SourceFile, import};
 use foreign_text::shown;
 use registry_config::{Document, RegistryName};
@@ -92,10 +92,7 @@ fn has(document: &Document, name: &str) -> bool {
     let Some(host) = name.host() else {
         return false;
     };
-    match name.repositories() {
-        None => is_taken(&document.registries, &host),
-        Some(below) => is_taken_below(&document.registries, &host, below),
-    }
+    is_taken(&document.registries, &host, name.repositories())
 }
 
 fn safe(name: &str) -> String {

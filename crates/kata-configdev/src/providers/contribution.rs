@@ -1,11 +1,11 @@
 //! What the plugins of a node did for one sandbox, for those who have to tell somebody.
 
-use std::fmt;
 use std::time::Duration;
 
-use credential_sources::merge::{Decision, Merged, Winner};
+use credential_sources::merge::{Merged, Origin};
 use credential_sources::{Finding, Loss};
 use registry_config::{Effect, RegistryName};
+use serde::Serialize;
 
 use super::Uncovered;
 use crate::settings::AskedRegistry;
@@ -21,32 +21,32 @@ pub struct Contribution {
     pub asked: Vec<AskedPlugin>,
     /// The patterns for which no registry is named.
     pub uncovered: Vec<Uncovered>,
-    /// Whether somebody was to be asked and nobody can be: their configuration or programs cannot
-    /// be used.
-    pub cannot_ask: bool,
-    /// Who won, for each registry that something was offered for.
-    pub decisions: Vec<Decision>,
-    /// What did not work, and what no document can express.
-    pub findings: Vec<Finding>,
-    /// Added credentials that the document's own settings give away.
-    pub exposed: Vec<Finding>,
+    /// Where the credentials come from of each registry that something was offered for.
+    pub origins: Vec<Origin>,
+    /// Everything that is missing from the document and why, and what was added to it with
+    /// consequences. The log of a sandbox has these lines, and `explain` and `providers` the same.
+    pub lines: Vec<Line>,
 }
 
 /// One plugin and one registry that it is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AskedPlugin {
     /// How messages call the plugin.
     pub source: String,
     /// The registry, or the part of it that the settings name.
+    #[serde(skip)]
     pub registry: AskedRegistry,
     /// The first segments of the repositories that it is for; `None` for all of the registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub repositories: Option<String>,
     /// Where its answer is from.
+    #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 /// Where an answer is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "Told")]
 pub enum Outcome {
     /// The plugin was run.
     Fresh {
@@ -84,65 +84,88 @@ pub enum NotKept {
     NoPlace,
 }
 
-impl fmt::Display for NotKept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl NotKept {
+    const fn text(self) -> &'static str {
+        match self {
             Self::NoTime => "its plugin allows no time",
             Self::ForAnImage => "its plugin calls it one for a single image",
             Self::NoPlace => "run-root is not in memory or full",
-        })
+        }
     }
 }
 
+/// An [`Outcome`] as it is told.
+#[derive(Debug, Serialize)]
+pub struct Told {
+    /// `fresh`, `kept`, `none`, `none-before`, `agent` or `unneeded`.
+    answer: &'static str,
+    /// How much longer other sandboxes get the same answer; `None` where the next one asks again.
+    expires_in_secs: Option<u64>,
+    /// The same for people.
+    #[serde(skip)]
+    pub text: String,
+}
+
+impl From<Outcome> for Told {
+    fn from(outcome: Outcome) -> Self {
+        let (answer, left, [before, after]) = match outcome {
+            Outcome::Fresh { kept_for: Ok(left) } => {
+                ("fresh", Some(left), ["fresh answer, kept for ", ""])
+            }
+            Outcome::Fresh { kept_for: Err(why) } => {
+                ("fresh", None, ["fresh answer, not kept: ", why.text()])
+            }
+            Outcome::Kept { left } => {
+                ("kept", Some(left), ["answer kept from before, for ", " more"])
+            }
+            Outcome::Failed | Outcome::Hung => ("none", None, ["no answer", ""]),
+            Outcome::LeftToAgent => ("agent", None, ["the node agent asks it", ""]),
+            Outcome::FailedBefore { left } => {
+                ("none-before", Some(left), ["not asked for ", " more, because it failed"])
+            }
+            Outcome::Unneeded => {
+                ("unneeded", None, ["not asked, because the document has credentials", ""])
+            }
+        };
+        let expires_in_secs = left.as_ref().map(Duration::as_secs);
+        let span = expires_in_secs.map(span).unwrap_or_default();
+        Self { answer, expires_in_secs, text: format!("{before}{span}{after}") }
+    }
+}
+
+/// `seconds` as `6h`, `9m59s` or `0s`.
+fn span(seconds: u64) -> String {
+    let parts = [(seconds / 3600, 'h'), (seconds / 60 % 60, 'm'), (seconds % 60, 's')];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let text: String = parts.map(|(count, unit)| format!("{count}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
 /// One thing to tell about what plugins did to a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// What kind of thing that is.
-    pub kind: LineKind,
+    /// `skipped` where a plugin added nothing, or less than it could, `left out` where an offer is
+    /// missing from the document, `beaten` where another one has its place, `change` for what an
+    /// added entry changes besides the credentials, `exposed` for added credentials that the
+    /// document's own settings give away.
+    #[serde(skip)]
+    pub label: &'static str,
     /// The plugin, or all of them.
     pub source: String,
     /// The registry's name, or that of some of its repositories; empty where all are meant.
+    #[serde(skip)]
     pub registry: String,
     /// A fragment without a full stop. Never a value.
     pub text: String,
 }
 
-/// What a [`Line`] is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineKind {
-    /// A plugin added nothing, or less than it could.
-    Skipped,
-    /// An offer is missing from the document.
-    LeftOut,
-    /// An offer was not taken, because another one has its place.
-    Beaten,
-    /// What an added entry changes besides the credentials.
-    Change,
-    /// Added credentials that the document's own settings give away.
-    Exposed,
-}
-
-impl LineKind {
-    /// Its name in what people read.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Skipped => "skipped",
-            Self::LeftOut => "left out",
-            Self::Beaten => "beaten",
-            Self::Change => "change",
-            Self::Exposed => "exposed",
-        }
-    }
-}
-
-impl From<Line> for Finding {
-    fn from(line: Line) -> Self {
-        let loss = match line.kind {
-            LineKind::Skipped | LineKind::LeftOut => Loss::Lost,
-            LineKind::Beaten | LineKind::Change | LineKind::Exposed => Loss::Note,
+impl From<&Line> for Finding {
+    fn from(line: &Line) -> Self {
+        let loss = match line.label {
+            "skipped" | "left out" => Loss::Lost,
+            _ => Loss::Note,
         };
-        Self::new(&line.source, &line.registry, loss, line.text)
+        Self::new(&line.source, &line.registry, loss, &line.text)
     }
 }
 
@@ -157,65 +180,46 @@ impl Contribution {
         self.by_agent && self.asked.iter().any(|one| is_missing(&one.outcome))
     }
 
-    /// Everything that is missing from the document and why, and what was added to it with
-    /// consequences. The log of a sandbox has these lines, and `explain` and `providers` the same.
-    #[must_use]
-    pub fn lines(&self) -> Vec<Line> {
-        let of_finding = |kind| {
-            move |finding: &Finding| Line {
-                kind,
-                source: finding.source.clone(),
-                registry: finding.key.clone(),
-                text: finding.text.clone(),
-            }
-        };
-        let uncovered = self.uncovered.iter().map(|one| Line {
-            kind: LineKind::Skipped,
-            source: one.source.clone(),
-            registry: String::new(),
-            text: one.to_string(),
-        });
-        let findings = self.findings.iter().map(of_finding(LineKind::Skipped));
-        let mut lines: Vec<_> = uncovered.chain(findings).collect();
-        for decision in &self.decisions {
-            lines.extend(decision.losers.iter().map(|loser| Line {
-                kind: match loser.lost {
-                    true => LineKind::LeftOut,
-                    false => LineKind::Beaten,
-                },
-                source: loser.source.clone(),
-                registry: decision.name.clone(),
-                text: loser.why.clone(),
-            }));
-            if let (Winner::Offer(source), Some(change)) = (&decision.winner, decision.change) {
-                lines.push(Line {
-                    kind: LineKind::Change,
-                    source: source.clone(),
-                    registry: decision.name.clone(),
-                    text: change.into(),
-                });
-            }
-        }
-        lines.extend(self.exposed.iter().map(of_finding(LineKind::Exposed)));
-        lines
-    }
-
-    /// [`lines`](Self::lines), as the warnings of a sandbox.
+    /// The lines as the warnings of a sandbox.
     #[must_use]
     pub fn warnings(&self) -> Vec<Finding> {
-        self.lines().into_iter().map(Finding::from).collect()
+        self.lines.iter().map(Finding::from).collect()
     }
 }
 
-/// The credentials that were added to entries whose settings show them to others than the registry.
-pub(super) fn exposed(merged: &Merged) -> Vec<Finding> {
-    let mut exposed = Vec::new();
-    for Decision { name, winner, .. } in &merged.decisions {
-        let (Winner::Offer(source), Ok(parsed)) = (winner, RegistryName::parse(name)) else {
-            continue;
-        };
-        let mut entries = merged.document.registries.iter();
-        let Some((_, entry)) = entries.find(|(name, _)| **name == parsed) else {
+/// Everything that there is to tell of the plugins' offers.
+pub(super) fn lines(
+    uncovered: &[Uncovered],
+    findings: Vec<Finding>,
+    merged: Option<&Merged>,
+) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut tell = |label, source: &str, registry: &str, text: String| {
+        let (source, registry) = (source.to_owned(), registry.to_owned());
+        lines.push(Line { label, source, registry, text });
+    };
+    for one in uncovered {
+        tell("skipped", &one.source, "", one.to_string());
+    }
+    for Finding { source, key, text, .. } in findings {
+        tell("skipped", &source, &key, text);
+    }
+    let Some(Merged { document, origins, .. }) = merged else {
+        return lines;
+    };
+    for Origin { registry, accounts, change, losers, .. } in origins {
+        for loser in losers {
+            let label = if loser.lost { "left out" } else { "beaten" };
+            tell(label, &loser.source, registry, loser.why.clone());
+        }
+        if let (Some(winner), Some(change)) = (accounts.first(), change) {
+            tell("change", &winner.source, registry, (*change).to_owned());
+        }
+    }
+    for Origin { registry, accounts, .. } in origins {
+        let name = RegistryName::parse(registry);
+        let entry = name.ok().and_then(|name| document.registries.get(&name));
+        let (Some(winner), Some(entry)) = (accounts.first(), entry) else {
             continue;
         };
         for (applies, key, effect) in [
@@ -223,13 +227,23 @@ pub(super) fn exposed(merged: &Merged) -> Vec<Finding> {
             (entry.insecure_skip_verify, "insecure-skip-verify", Effect::CredentialsToAnyone),
         ] {
             if applies {
-                exposed.push(note(source, name, format!("\"{key}\" {effect}")));
+                tell("exposed", &winner.source, registry, format!("\"{key}\" {effect}"));
             }
         }
     }
-    exposed
+    lines
 }
 
-fn note(source: &str, name: &str, text: String) -> Finding {
-    Finding::new(source, name, Loss::Note, text)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        for (seconds, text) in
+            [(0, "0s"), (59, "59s"), (600, "10m"), (3605, "1h5s"), (43_200, "12h")]
+        {
+            assert_eq!(span(seconds), text);
+        }
+    }
 }

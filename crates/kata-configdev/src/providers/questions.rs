@@ -9,7 +9,7 @@ use credential_sources::kubelet::matching::Pattern;
 use credential_sources::kubelet::protocol::Response;
 use credential_sources::kubelet::run::program;
 use credential_sources::kubelet::{PROBE, probe};
-use credential_sources::merge::{is_taken, is_taken_below};
+use credential_sources::merge::is_taken;
 use registry_config::{Registries, RegistryName, is_below};
 
 use super::fingerprint::fingerprint;
@@ -161,10 +161,7 @@ pub(super) fn questions<'a>(
                 let host = &registry.host;
                 let inquiry = |repositories: Option<String>| {
                     let below = repositories.as_deref();
-                    let is_taken = match below {
-                        None => is_taken(document, host),
-                        Some(below) => is_taken_below(document, host, below),
-                    };
+                    let is_taken = is_taken(document, host, below);
                     Inquiry {
                         plugin,
                         registry,

@@ -1,7 +1,5 @@
 //! Several accounts of one registry, and registries that take none.
 
-use registry_config::RegistryName;
-
 use super::*;
 
 /// The user names that the entry `name` tries, in their order.
@@ -36,12 +34,11 @@ fn every_account_is_kept_in_its_order_in_every_shape_of_document() {
         let merged = merged(document, &offers);
         assert_eq!(accounts(&merged, "reg.corp"), ["new", "old", "oldest"], "{}", text(&merged));
         assert_eq!(accounts(&merged, "ghcr.io"), ["g", "h"]);
-        let decision = &merged.decisions[0];
-        assert_eq!(decision.winner, Winner::Offer("A".to_owned()));
-        let also: Vec<_> = decision.also.iter().map(|one| one.source.as_str()).collect();
-        assert_eq!(also, ["B", "C"]);
-        assert_eq!(decision.losers.len(), 1);
-        assert!(!decision.losers[0].lost && decision.losers[0].why.contains("says the same"));
+        let origin = &merged.origins[0];
+        let from: Vec<_> = origin.accounts.iter().map(|one| one.source.as_str()).collect();
+        assert_eq!(from, ["A", "B", "C"]);
+        assert_eq!(origin.losers.len(), 1);
+        assert!(!origin.losers[0].lost && origin.losers[0].why.contains("says the same"));
     }
     let sections = merged("", &offers[..3]);
     assert!(
@@ -57,7 +54,7 @@ fn an_entry_takes_no_more_than_its_accounts() {
     let offers: Vec<_> = users.iter().map(|user| offer("reg.corp", user, user)).collect();
     let merged = merged("", &offers);
     assert_eq!(accounts(&merged, "reg.corp"), users[..9]);
-    let losers = &merged.decisions[0].losers;
+    let losers = &merged.origins[0].losers;
     assert_eq!(losers.len(), 3);
     assert!(losers.iter().all(|loser| loser.lost), "{losers:?}");
     assert!(losers[0].why.contains("at most 8 further accounts"));
@@ -66,8 +63,8 @@ fn an_entry_takes_no_more_than_its_accounts() {
     let merged = self::merged(&filled(250), &offers);
     let kept = accounts(&merged, "reg.corp");
     assert!((1..9).contains(&kept.len()), "{kept:?}");
-    assert_eq!(merged.decisions[0].also.len(), kept.len() - 1);
-    assert_eq!(merged.decisions[0].losers.len(), 12 - kept.len());
+    assert_eq!(merged.origins[0].accounts.len(), kept.len());
+    assert_eq!(merged.origins[0].losers.len(), 12 - kept.len());
 }
 
 /// The kubelet tries the pair for the whole registry after the one for the repositories. Here the
@@ -92,9 +89,11 @@ fn what_was_offered_for_wider_names_comes_behind() {
     ] {
         assert_eq!(accounts(&merged, name), expected, "{name}");
     }
-    let app = &merged.decisions[2];
-    let also: Vec<_> =
-        app.also.iter().map(|one| (one.source.as_str(), one.offered_for.as_deref())).collect();
+    let app = &merged.origins[2];
+    let also: Vec<_> = app.accounts[1..]
+        .iter()
+        .map(|one| (one.source.as_str(), one.offered_for.as_deref()))
+        .collect();
     assert_eq!(
         also,
         [("A", Some("reg.corp/team")), ("B", Some("reg.corp/team")), ("A", Some("reg.corp."))]
@@ -191,7 +190,7 @@ fn what_takes_nothing_is_known_before_anybody_is_asked() {
     ] {
         let parsed = Document::parse(document.as_bytes()).unwrap().document;
         let registry = RegistryHost::parse(host).unwrap();
-        assert_eq!(is_taken(&parsed.registries, &registry), expected, "{document} {host}");
+        assert_eq!(is_taken(&parsed.registries, &registry, None), expected, "{document} {host}");
         for name in [host.to_owned(), format!("{host}/team/app"), format!("{host}/x")] {
             let merged = merged(&document, &[offer(&name, "a", "A")]);
             assert!(!expected || text(&merged) == document, "{document} {name}");

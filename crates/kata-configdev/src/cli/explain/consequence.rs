@@ -4,8 +4,10 @@
 use std::net::IpAddr;
 
 use pull_route::{EntryName, Plan, Proxies, Step};
-use registry_config::{Credentials, ExtraEnv, Mirror, Registry, RegistryName};
+use registry_config::{Credentials, ExtraEnv, Mirror, Origin, Registry, RegistryName, ResourceUri};
 use serde::Serialize;
+
+use super::{Row, access_name, name_of};
 
 /// Everything that the guest's puller does for an image.
 #[derive(Debug, Serialize)]
@@ -38,9 +40,9 @@ pub struct Account {
     /// Who else it is, in this order, where that one is refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     also: Vec<Account>,
-    /// Why it is nobody, or not certain.
+    /// The same for people.
     #[serde(skip)]
-    why: Option<String>,
+    pub text: String,
 }
 
 /// Whom the puller trusts, and by which protocol it asks.
@@ -109,20 +111,20 @@ impl Consequences {
     /// `is_offered` says whether an entry has its credentials from elsewhere: then not even their
     /// user name is shown.
     pub fn of(plan: &Plan, is_offered: &dyn Fn(&RegistryName) -> bool) -> Self {
-        let proxies = plan.settings().proxies();
         let source = |step: &Step, asked| Source::of(plan, step, asked, is_offered);
         let authority = plan.authority();
-        let is_offered = is_nameless(authority.credentials_name(), is_offered);
-        let mut credentials = Account::of(authority.credentials_entry(), is_offered);
-        if let (None, pull_route::Account::Anonymous(reason)) =
-            (plan.mirrors().first(), plan.registry().account())
+        let nameless = is_nameless(authority.credentials_name(), is_offered);
+        let mut credentials = Account::of(authority.credentials_entry(), nameless);
+        if let ([], pull_route::Account::Anonymous(reason)) =
+            (plan.mirrors(), plan.registry().account())
         {
-            credentials.why = Some(reason.to_string());
+            credentials.add(&reason.to_string());
         }
         let mut mirrors = plan.mirrors().iter().map(|mirror| source(mirror, true));
         let has_own =
             |mirror: &Mirror| mirror.has(plan.repository()) && mirror.fallback().is_some();
         let is_own = authority.registry.mirrors.iter().any(has_own);
+        let ExtraEnv { https_proxy, http_proxy, no_proxy, .. } = plan.settings().proxies();
         Self {
             credentials,
             trust: Trust::of(authority),
@@ -130,40 +132,18 @@ impl Consequences {
             further_mirrors: mirrors.collect(),
             registry: source(plan.registry(), plan.is_registry_asked()),
             fallback_key: if is_own { "fallback" } else { "mirror-fallback" },
-            proxy: ProxyReport::of(proxies),
+            proxy: ProxyReport {
+                https: https_proxy.as_ref().map(ToString::to_string),
+                http: http_proxy.as_ref().map(ToString::to_string),
+                except: no_proxy.clone(),
+            },
         }
     }
 
     /// Label and text of each line that people get.
-    pub fn rows(&self) -> Vec<(&'static str, String)> {
-        let client = match self.trust.client_cert {
-            true => "; the client certificate is shown",
-            false => "",
-        };
-        let mut rows = vec![
-            ("credentials", self.credentials.text()),
-            ("roots", self.trust.roots_text.clone()),
-            ("TLS", format!("{}{client}", self.tls_text())),
-        ];
-        if !self.registry.addresses.is_empty() {
-            rows.push(("addresses", self.registry.addresses_text()));
-        }
-        match &self.mirror {
-            None => rows.push(("mirror", "none".into())),
-            Some(mirror) => {
-                rows.push(("mirror", mirror.mirror_text("first")));
-                for mirror in &self.further_mirrors {
-                    rows.push(("mirror", mirror.mirror_text("next")));
-                }
-                rows.push(("registry", self.registry.fallback_text(self.fallback_key)));
-            }
-        }
-        rows.push(("proxy", self.proxy.text()));
-        rows
-    }
-
-    fn tls_text(&self) -> &'static str {
-        match (self.trust.insecure_skip_verify, self.trust.plain_http) {
+    pub fn rows(&self) -> Vec<Row> {
+        let Trust { roots_text, insecure_skip_verify, plain_http, client_cert, .. } = &self.trust;
+        let tls = match (insecure_skip_verify, plain_http) {
             (false, false) => "required and verified",
             (true, false) => {
                 "tried first, the registry's certificate is NOT verified; else plain HTTP without \
@@ -174,92 +154,94 @@ impl Consequences {
                 "tried first, the registry's certificate is NOT verified; else plain HTTP, \
                 credentials included"
             }
+        };
+        let client = if *client_cert { "; the client certificate is shown" } else { "" };
+        let mut rows = vec![
+            ("credentials", self.credentials.text.clone()),
+            ("roots", roots_text.clone()),
+            ("TLS", format!("{tls}{client}")),
+        ];
+        if !self.registry.addresses.is_empty() {
+            rows.push(("addresses", self.registry.addresses_text()));
         }
+        let mirrors = self.mirror.iter().chain(&self.further_mirrors);
+        let places = std::iter::once("first").chain(std::iter::repeat("next"));
+        rows.extend(mirrors.zip(places).map(|(one, place)| ("mirror", one.mirror_text(place))));
+        let Source { asked, credentials, .. } = &self.registry;
+        rows.push(match (&self.mirror, asked, self.fallback_key) {
+            (None, ..) => ("mirror", "none".into()),
+            (_, true, key) => {
+                let text = format!("asked where the mirror fails ({key}): credentials");
+                ("registry", format!("{text} {}", credentials.text))
+            }
+            (_, false, "fallback") => {
+                ("registry", "never asked itself, because fallback is false".into())
+            }
+            (_, false, key) => {
+                ("registry", format!("never asked itself, because {key} is not set"))
+            }
+        });
+        rows.push(("proxy", self.proxy.text()));
+        rows
     }
 }
 
 impl Account {
     /// Nobody.
     pub fn anonymous() -> Self {
-        Self::of(&Registry::default(), false)
+        Self::given(&Credentials::Anonymous, true)
     }
 
     /// Who the puller is by this entry. `nameless`: without the user name.
     pub fn of(entry: &Registry, nameless: bool) -> Self {
-        match &entry.credentials_uri {
-            Some(uri) => Self::fetched(uri.to_string()),
-            None => {
-                Self::in_order(std::iter::once(&entry.credentials).chain(&entry.also), nameless)
-            }
-        }
+        let given = [&entry.credentials].into_iter().chain(&entry.also);
+        let uri = entry.credentials_uri.as_ref();
+        uri.map_or_else(|| Self::in_order(given, nameless), Self::fetched)
     }
 
     /// One after another.
-    fn in_order<'c>(all: impl IntoIterator<Item = &'c Credentials>, nameless: bool) -> Self {
-        let mut all = all.into_iter().map(|credentials| Self::given(credentials, nameless));
-        let first = all.next();
-        let first = first.unwrap_or_else(|| Self::given(&Credentials::Anonymous, nameless));
-        Self { also: all.collect(), ..first }
+    fn in_order<'c>(all: impl Iterator<Item = &'c Credentials>, nameless: bool) -> Self {
+        let all = all.map(|credentials| Self::given(credentials, nameless));
+        let first = all.reduce(|mut first, next| {
+            first.text.push_str(&format!("; after a refusal {}", next.text));
+            first.also.push(next);
+            first
+        });
+        first.unwrap_or_else(Self::anonymous)
     }
 
-    fn fetched(uri: String) -> Self {
-        Self {
-            kind: "credentials-uri",
-            username: None,
-            uri: Some(uri),
-            also: Vec::new(),
-            why: None,
-        }
+    fn fetched(uri: &ResourceUri) -> Self {
+        let text = format!(
+            "what the docker configuration {uri} has for this registry; the guest gets it where \
+            the host cannot see it"
+        );
+        let uri = Some(uri.to_string());
+        Self { kind: "credentials-uri", username: None, uri, also: Vec::new(), text }
     }
 
     fn given(credentials: &Credentials, nameless: bool) -> Self {
-        let kind = match credentials {
-            Credentials::Anonymous => "anonymous",
-            Credentials::Basic { .. } => "basic",
-            Credentials::RegistryToken(_) => "registrytoken",
-            Credentials::IdentityToken { .. } => "identitytoken",
+        let (kind, text) = match credentials {
+            Credentials::Anonymous => ("anonymous", "none, the pull is anonymous"),
+            Credentials::Basic { .. } => ("basic", "user name and password"),
+            Credentials::RegistryToken(_) => ("registrytoken", "bearer token (registrytoken)"),
+            Credentials::IdentityToken { .. } => {
+                ("identitytoken", "OAuth2 refresh token (identitytoken)")
+            }
         };
         let username = credentials.shown_username().filter(|_| !nameless);
-        Self { kind, username: username.map(Into::into), uri: None, also: Vec::new(), why: None }
-    }
-
-    /// Who the puller is to a source of a plan.
-    fn at(plan: &Plan, step: &Step, nameless: bool) -> Self {
-        match step.account() {
-            pull_route::Account::Given(accounts) => {
-                Self::in_order(accounts.iter().map(|account| &account.credentials), nameless)
-            }
-            pull_route::Account::Anonymous(reason) => {
-                Self { why: Some(reason.to_string()), ..Self::anonymous() }
-            }
-            pull_route::Account::Fetched { is_required, .. } => Self {
-                why: (!is_required).then(|| "without an entry there, anonymously".to_owned()),
-                ..Self::fetched(plan.credentials_uri().map(ToString::to_string).unwrap_or_default())
-            },
+        let user = username.map_or(String::new(), |username| format!(", user {username:?}"));
+        Self {
+            kind,
+            username: username.map(Into::into),
+            uri: None,
+            also: Vec::new(),
+            text: format!("{text}{user}"),
         }
     }
 
-    pub fn text(&self) -> String {
-        let mut text = match (self.kind, &self.uri) {
-            (_, Some(uri)) => format!(
-                "what the docker configuration {uri} has for this registry; the guest gets it \
-                where the host cannot see it"
-            ),
-            ("basic", _) => "user name and password".to_owned(),
-            ("registrytoken", _) => "bearer token (registrytoken)".to_owned(),
-            ("identitytoken", _) => "OAuth2 refresh token (identitytoken)".to_owned(),
-            _ => "none, the pull is anonymous".to_owned(),
-        };
-        if let Some(username) = &self.username {
-            text.push_str(&format!(", user {username:?}"));
-        }
-        for account in &self.also {
-            text.push_str(&format!("; after a refusal {}", account.text()));
-        }
-        if let Some(why) = &self.why {
-            text.push_str(&format!(": {why}"));
-        }
-        text
+    /// Says why it is nobody, or not certain.
+    fn add(&mut self, why: &str) {
+        self.text.push_str(&format!(": {why}"));
     }
 }
 
@@ -288,16 +270,30 @@ impl Source {
     ) -> Self {
         let authority = step.authority();
         let proxies = Proxies::new(plan.settings().proxies());
-        let access = authority.credentials_name();
-        let credentials = Account::at(plan, step, is_nameless(access, is_offered));
+        let nameless = is_nameless(authority.credentials_name(), is_offered);
+        let (mut credentials, why) = match step.account() {
+            pull_route::Account::Given(accounts) => {
+                let given = accounts.iter().map(|account| &account.credentials);
+                (Account::in_order(given, nameless), None)
+            }
+            pull_route::Account::Anonymous(reason) => {
+                (Account::anonymous(), Some(reason.to_string()))
+            }
+            pull_route::Account::Fetched { is_required, .. } => (
+                plan.credentials_uri().map_or_else(Account::anonymous, Account::fetched),
+                (!is_required).then(|| "without an entry there, anonymously".to_owned()),
+            ),
+        };
+        why.iter().for_each(|why| credentials.add(why));
         let trust = Trust::of(authority);
         let combined = authority.combined();
         let kept_back = step.kept_back();
         let mut in_clear = step.url().clone();
         // Between http and https the scheme may always be changed.
         let _ = in_clear.set_scheme("http");
+        let renamed = step.repository().filter(|name| *name != plan.repository());
         let reasons = [
-            credentials.why.clone(),
+            why,
             combined.as_ref().map(ToString::to_string),
             Some(format!("trusted roots: {}", trust.roots_text)),
             kept_back.as_ref().map(ToString::to_string),
@@ -306,14 +302,9 @@ impl Source {
         Self {
             asked,
             url: step.url().as_str().trim_end_matches('/').to_owned(),
-            repository: step
-                .repository()
-                .filter(|name| *name != plan.repository())
-                .map(ToOwned::to_owned),
-            entry: super::name_of(&authority.name).map(RegistryName::written),
-            credentials_entry: super::name_of(access)
-                .filter(|name| name.repositories().is_some() || combined.is_some())
-                .map(RegistryName::written),
+            repository: renamed.map(ToOwned::to_owned),
+            entry: name_of(&authority.name).map(RegistryName::written),
+            credentials_entry: access_name(authority),
             host_credentials: combined.is_some(),
             own_entry: step.is_own_entry(),
             credentials,
@@ -359,54 +350,29 @@ impl Source {
             "{}{at} is asked {place}{name}{protocol}, {whose} \"{}\": credentials {}{withheld}; roots {}",
             self.url,
             self.entry.as_deref().unwrap_or_default(),
-            self.credentials.text(),
+            self.credentials.text,
             self.trust.roots_text
         )
-    }
-
-    fn fallback_text(&self, key: &str) -> String {
-        match (self.asked, key) {
-            (true, key) => {
-                let account = self.credentials.text();
-                format!("asked where the mirror fails ({key}): credentials {account}")
-            }
-            (false, "fallback") => "never asked itself, because fallback is false".to_owned(),
-            (false, key) => format!("never asked itself, because {key} is not set"),
-        }
     }
 }
 
 impl ProxyReport {
-    fn of(environment: &ExtraEnv) -> Self {
-        Self {
-            https: environment.https_proxy.as_ref().map(ToString::to_string),
-            http: environment.http_proxy.as_ref().map(ToString::to_string),
-            except: environment.no_proxy.clone(),
-        }
-    }
-
     fn text(&self) -> String {
-        let ways: Vec<String> = [("HTTPS", &self.https), ("HTTP", &self.http)]
-            .into_iter()
-            .filter_map(|(protocol, proxy)| {
-                proxy.as_ref().map(|proxy| format!("{protocol} through {proxy}"))
-            })
-            .collect();
-        match (ways.is_empty(), &self.except) {
-            (true, _) => "none".into(),
-            (false, None) => format!("{}; NO_PROXY excepts no host", ways.join(", ")),
-            (false, Some(except)) => format!(
-                "{}, except for hosts of NO_PROXY = {except:?}, by Go's rules",
-                ways.join(", ")
-            ),
+        let ways = [("HTTPS", &self.https), ("HTTP", &self.http)].into_iter();
+        let ways =
+            ways.filter_map(|(way, proxy)| Some(format!("{way} through {}", proxy.as_ref()?)));
+        let ways = ways.collect::<Vec<_>>().join(", ");
+        match &self.except {
+            _ if ways.is_empty() => "none".into(),
+            None => format!("{ways}; NO_PROXY excepts no host"),
+            Some(except) => {
+                format!("{ways}, except for hosts of NO_PROXY = {except:?}, by Go's rules")
+            }
         }
     }
 }
 
 /// Whether an entry's user name is hidden: a plugin offered its credentials.
 fn is_nameless(entry: &EntryName, is_offered: &dyn Fn(&RegistryName) -> bool) -> bool {
-    match entry {
-        EntryName::Entry(name, registry_config::Origin::Host) => is_offered(name),
-        _ => false,
-    }
+    entry.origin() == Some(Origin::Host) && name_of(entry).is_some_and(is_offered)
 }

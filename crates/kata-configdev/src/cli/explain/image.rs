@@ -5,7 +5,7 @@ use std::fmt;
 use image_policy::Name;
 use oci_image::named::NamedReference;
 use oci_image::pins::{Pins, Refused};
-use oci_image::reference::{ImageReference, InvalidReference, TaggedReference};
+use oci_image::reference::InvalidReference;
 use registry_config::RegistryHost;
 use serde::Serialize;
 
@@ -23,9 +23,10 @@ pub struct Image {
     pin: Option<String>,
     #[serde(skip)]
     named: NamedReference,
-    /// What an image policy is asked about.
+    /// What an image policy is asked about: the name as it was written, with the digest that a pin
+    /// gives it.
     #[serde(skip)]
-    ruled: Name,
+    pub ruled: Name,
     /// Whether the owner lets the guest resolve the tag.
     #[serde(skip)]
     pub tag_allowed: bool,
@@ -38,41 +39,19 @@ fn shown<S: serde::Serializer>(host: &RegistryHost, serializer: S) -> Result<S::
 impl Image {
     /// Reads `registry.corp:5000/team/app:tag@sha256:...`; the error is the broken rule, and does
     /// not repeat the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let named = NamedReference::parse(text).map_err(|rule| rule.to_string())?;
-        let ruled = Name::written(named.clone());
-        match ImageReference::parse(text) {
-            Ok(image) => Ok(Self {
-                named,
-                ruled,
-                tag_allowed: false,
-                pin: None,
-                host: image.registry().clone(),
-                repository: image.repository().to_owned(),
-                tag: None,
-                digest: Some(image.digest().to_string()),
-            }),
-            Err(InvalidReference::NoDigest { .. }) => {
-                let image = TaggedReference::parse(text).map_err(|rule| rule.to_string())?;
-                Ok(Self {
-                    named,
-                    ruled,
-                    tag_allowed: false,
-                    pin: None,
-                    host: image.registry().clone(),
-                    repository: image.repository().to_owned(),
-                    tag: Some(image.tag().to_owned()),
-                    digest: None,
-                })
-            }
-            Err(rule) => Err(rule.to_string()),
-        }
-    }
-
-    /// What an image policy is asked about: the name as it was written, with the digest that a pin
-    /// gives it.
-    pub fn ruled(&self) -> &Name {
-        &self.ruled
+    pub fn parse(text: &str) -> Result<Self, InvalidReference> {
+        let named = NamedReference::parse(text)?;
+        let tagged = named.clone().with_default_tag();
+        Ok(Self {
+            host: named.registry().clone(),
+            repository: named.repository().to_owned(),
+            tag: tagged.tag().filter(|_| named.digest().is_none()).map(ToOwned::to_owned),
+            digest: named.digest().map(ToString::to_string),
+            pin: None,
+            ruled: Name::written(named.clone()),
+            named,
+            tag_allowed: false,
+        })
     }
 
     /// Goes by the owner's pins, as the guest does; gives why they are against the image.
@@ -152,7 +131,7 @@ mod tests {
             "registry.corp/app:hunter2\n",
             &long,
         ] {
-            let rule = Image::parse(text).unwrap_err();
+            let rule = Image::parse(text).unwrap_err().to_string();
             assert!(!rule.contains("hunter2"), "{rule}");
         }
     }

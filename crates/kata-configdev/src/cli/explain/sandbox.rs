@@ -3,27 +3,23 @@
 //! What a sandbox would get is found out by making it, not by a second description of how it is
 //! made.
 
-pub(in crate::cli) mod place;
 pub(in crate::cli) mod registry;
-mod source;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use foreign_text::one_line;
 use pull_route::PlacedDocument;
 use serde::Serialize;
 
-use self::place::Places;
-use self::registry::{Registries, Registry, row};
+use self::registry::{Registry, row};
 use super::{Arguments, Image, Report, Row, print_rows};
 use crate::cli::CommandError;
 use crate::namespace::Namespace;
 use crate::providers::Line;
 use crate::sandbox_document::{ChosenBy, SandboxDocument};
-use crate::sandbox_spec;
-use crate::sandbox_spec::Pod;
+use crate::sandbox_spec::{self, Pod};
 use crate::settings::{CredentialProviders, Settings};
 
 /// How messages call a document that is no file.
@@ -37,17 +33,15 @@ const ASKED: &str = "asked";
 struct Answer<'a> {
     bundle: &'a Path,
     /// The pod's, where the document depends on it.
-    namespace: Option<Namespace>,
+    namespace: Option<&'a Namespace>,
     /// `None` where the sandbox gets no disk.
-    document: Option<DocumentReport>,
+    document: Option<DocumentReport<'a>>,
     /// Why it is this document, or none.
     why: &'static str,
     providers: &'static str,
     /// What is not about one registry.
-    findings: Vec<Item>,
-    #[serde(skip)]
-    lines: Vec<Line>,
-    registries: Vec<Registry>,
+    findings: Vec<&'a Line>,
+    registries: Vec<Registry<'a>>,
     /// Why every pull fails; of an image, its explanation says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -56,23 +50,10 @@ struct Answer<'a> {
 }
 
 #[derive(Serialize)]
-struct DocumentReport {
+struct DocumentReport<'a> {
     /// `None` where it is empty but for what credential providers offer.
-    path: Option<PathBuf>,
+    path: Option<&'a Path>,
     chosen_by: &'static str,
-}
-
-/// What a credential provider did not contribute, and why.
-#[derive(Serialize)]
-pub(in crate::cli) struct Item {
-    source: String,
-    text: String,
-}
-
-impl From<&Line> for Item {
-    fn from(line: &Line) -> Self {
-        Self { source: line.source.clone(), text: line.text.clone() }
-    }
 }
 
 /// Explains the sandbox of `bundle`, or `image` in it.
@@ -84,9 +65,47 @@ pub fn run(
 ) -> Result<u8, CommandError> {
     let pod = sandbox_spec::pod(bundle)?;
     let (settings, providers) = settings(arguments)?;
-    let answer = match SandboxDocument::choose(&settings, &pod)? {
-        Some(chosen) => Answer::of(&settings, bundle, chosen, image, providers),
-        None => Answer::without_disk(bundle, image, providers, no_disk(&settings, &pod)),
+    let chosen = SandboxDocument::choose(&settings, &pod)?;
+    let complete = chosen.map(|chosen| chosen.provide_at_start(&settings));
+    let complete = complete.as_ref();
+    let (chosen_by, why) = match complete {
+        Some(complete) => reason(complete.chosen_by),
+        None => ("", no_disk(&settings, &pod)),
+    };
+    let refused = complete.and_then(|complete| complete.document.node_error.as_ref());
+    let lines = complete.map_or(&[][..], |complete| &complete.contribution.lines);
+    let answer = Answer {
+        bundle,
+        namespace: complete.and_then(|complete| complete.namespace.as_ref()),
+        document: complete.map(|complete| DocumentReport { path: complete.own_path(), chosen_by }),
+        why,
+        providers: match refused {
+            Some(_) if providers == ASKED => "not asked, because every pull is refused",
+            _ => providers,
+        },
+        findings: lines.iter().filter(|line| line.registry.is_empty()).collect(),
+        registries: match (complete.filter(|_| refused.is_none()), &image) {
+            (None, _) => Vec::new(),
+            (Some(complete), Some(image)) => {
+                registry::of_image(complete, image).into_iter().collect()
+            }
+            (Some(complete), None) => registry::all(complete),
+        },
+        refused: refused
+            .filter(|_| image.is_none())
+            .map(|reason| pull_route::Error::NodeError(reason.clone()).to_string()),
+        explanation: image.map(|image| {
+            let placed = |complete: &SandboxDocument| PlacedDocument {
+                document: Arc::new(complete.document.clone()),
+                path: complete.own_path().unwrap_or(Path::new(OFFERED)).into(),
+                is_present: true,
+            };
+            let none = PlacedDocument::default();
+            let settings =
+                pull_route::Settings::new(none, complete.map(placed).unwrap_or_default());
+            let is_offered = |name: &_| complete.is_some_and(|own| registry::is_offered(own, name));
+            Report::of(&settings, image, &is_offered)
+        }),
     };
     if arguments.json {
         crate::cli::print_json(out, &answer)?;
@@ -116,83 +135,7 @@ fn settings(arguments: &Arguments) -> Result<(Settings, &'static str), CommandEr
     Ok((settings, providers))
 }
 
-impl<'a> Answer<'a> {
-    fn of(
-        settings: &Settings,
-        bundle: &'a Path,
-        chosen: SandboxDocument,
-        image: Option<Image>,
-        providers: &'static str,
-    ) -> Self {
-        let (chosen_by, namespace) = (chosen.chosen_by, chosen.namespace.clone());
-        let places = Places::of(&chosen.file);
-        let complete = chosen.provide_at_start(settings);
-        let path = (chosen_by != ChosenBy::Providers).then(|| complete.path.clone());
-        let registries = Registries {
-            document: &complete.document,
-            file: path.clone().unwrap_or_default(),
-            places,
-            contribution: &complete.contribution,
-            asked: &complete.contribution.registries,
-        };
-        let lines = complete.contribution.lines().into_iter();
-        let lines: Vec<_> = lines.filter(|line| line.registry.is_empty()).collect();
-        let refused = complete.document.node_error.clone();
-        let shown = match &image {
-            _ if refused.is_some() => Vec::new(),
-            Some(image) => registries.of_image(image).into_iter().collect(),
-            None => registries.all(),
-        };
-        let is_offered = |name: &_| registries.is_offered(name);
-        let configuration = PlacedDocument {
-            document: Arc::new(complete.document.clone()),
-            path: path.clone().unwrap_or_else(|| OFFERED.into()),
-            is_present: true,
-        };
-        let settings = pull_route::Settings::new(PlacedDocument::default(), configuration);
-        let providers = match refused {
-            Some(_) if providers == ASKED => "not asked, because every pull is refused",
-            _ => providers,
-        };
-        let refused = refused.filter(|_| image.is_none());
-        let explanation = image.map(|image| Report::of(&settings, image, &is_offered));
-        let (chosen_by, why) = reason(chosen_by);
-        Self {
-            bundle,
-            namespace,
-            document: Some(DocumentReport { path, chosen_by }),
-            why,
-            providers,
-            findings: lines.iter().map(Item::from).collect(),
-            lines,
-            registries: shown,
-            refused: refused.map(|reason| pull_route::Error::NodeError(reason).to_string()),
-            explanation,
-        }
-    }
-
-    fn without_disk(
-        bundle: &'a Path,
-        image: Option<Image>,
-        providers: &'static str,
-        why: &'static str,
-    ) -> Self {
-        let none = PlacedDocument::default();
-        let settings = pull_route::Settings::new(none.clone(), none);
-        Self {
-            bundle,
-            namespace: None,
-            document: None,
-            why,
-            providers,
-            findings: Vec::new(),
-            lines: Vec::new(),
-            registries: Vec::new(),
-            refused: None,
-            explanation: image.map(|image| Report::of(&settings, image, &|_| false)),
-        }
-    }
-
+impl Answer<'_> {
     fn print(&self, out: &mut impl Write) -> Result<(), CommandError> {
         if let Some(explanation) = &self.explanation {
             writeln!(out, "{}", explanation.first_line())?;
@@ -229,7 +172,7 @@ impl<'a> Answer<'a> {
         rows.extend(namespace.map(|name| ("namespace", name.to_string())));
         rows.push(("document", document));
         rows.push(("providers", self.providers.to_owned()));
-        rows.extend(self.lines.iter().map(row));
+        rows.extend(self.findings.iter().map(|line| row(line)));
         rows.extend(self.refused.iter().map(|rule| ("refused", rule.clone())));
         rows
     }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use credential_sources::docker_config::Widening;
-use credential_sources::merge::{Decision, Merged, Winner, merge};
+use credential_sources::merge::{Merged, Origin, merge};
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
 use credential_sources::secretgen::{ByNamespace, Imported, SourceFile, import};
-use credential_sources::{Finding, Loss};
 use serde_json::{Value, json};
 
 use super::by_namespace;
@@ -88,14 +87,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         None => merged(&[], "the document", &mut imported),
     };
     let merged = merged.filter(|_| imported.faults.is_empty());
-    let decisions = merged.iter().flat_map(|merged| &merged.decisions);
+    let origins = merged.iter().flat_map(|merged| &merged.origins);
     let outcome = Outcome {
         document: merged.as_ref().and_then(|merged| std::str::from_utf8(&merged.text).ok()),
         findings: &imported.findings,
         faults: &imported.faults,
         unlisted: 0,
         is_empty: imported.offers.is_empty(),
-        more: json!({"decisions": decisions.map(verdict).collect::<Vec<_>>()}),
+        more: json!({"decisions": origins.map(verdict).collect::<Vec<_>>()}),
     };
     outcome.finish(arguments.printed, out)
 }
@@ -105,34 +104,23 @@ pub(super) fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Op
     let merged = merge(document, &imported.offers);
     let merged = outcome::added(merged, name, &mut imported.faults)?;
     let findings = &mut imported.findings;
-    for decision in &merged.decisions {
-        findings.extend(decision.losers.iter().map(|loser| {
-            let loss = if loser.lost { Loss::Lost } else { Loss::Note };
-            let text = format!("left out: {}", loser.why);
-            Finding::new(&loser.source, &decision.name, loss, text)
-        }));
-        let note = |text| Finding::new(name, &decision.name, Loss::Note, text);
-        findings.extend(decision.change.map(note));
-    }
+    findings.extend(merged.origins.iter().flat_map(|origin| origin.findings(name)));
     findings.extend(outcome::notes(&merged.warnings));
     Some(merged)
 }
 
 /// Which source wins for a registry and why, as `--json` prints it.
-fn verdict(decision: &Decision) -> Value {
-    let also = decision.also.iter();
-    let also = also.map(|one| json!({"source": one.source, "offered_for": one.offered_for}));
-    let losers = decision.losers.iter();
+fn verdict(origin: &Origin) -> Value {
+    let mut accounts = origin.accounts.iter();
+    let winner = accounts.next().map(|one| one.source.as_str());
+    let also = accounts.map(|one| json!({"source": one.source, "offered_for": one.offered_for}));
+    let losers = origin.losers.iter();
     let losers = losers.map(|loser| json!({"source": loser.source, "why": loser.why}));
     json!({
-        "registry": decision.name,
+        "registry": origin.registry,
         // `null` where nothing could be taken.
-        "winner": match &decision.winner {
-            Winner::Document(_) => Some("the document"),
-            Winner::Offer(source) => Some(source.as_str()),
-            _ => None,
-        },
-        "why": decision.why,
+        "winner": origin.entry.as_ref().map_or(winner, |_| Some("the document")),
+        "why": origin.why,
         // Tried after the winner, in this order.
         "also": also.collect::<Vec<_>>(),
         "losers": losers.collect::<Vec<_>>(),

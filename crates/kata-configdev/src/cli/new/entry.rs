@@ -1,7 +1,7 @@
 //! What a document becomes when a registry is added to it.
 
 use credential_sources::Offer;
-use credential_sources::merge::{Decision, Winner, merge};
+use credential_sources::merge::merge;
 use registry_config::{Document, Registry, RegistryName, Roots};
 use zeroize::Zeroizing;
 
@@ -46,13 +46,11 @@ pub fn with_roots(
 pub fn with_account(document: &DocumentText, offer: &Offer) -> Result<DocumentText, CommandError> {
     let merged = merge(document, std::slice::from_ref(offer));
     let merged = merged.map_err(|error| refused(error.to_string()))?;
-    let mut decisions = merged.decisions.iter();
-    let is_lost = |decision: &&Decision| !matches!(decision.winner, Winner::Offer(_));
-    if let Some(decision) = decisions.find(is_lost) {
-        let why = decision.losers.last().map_or(&decision.why, |loser| &loser.why);
+    let mut losers = merged.origins.iter().flat_map(|one| Some((one, one.losers.last()?)));
+    if let Some((origin, loser)) = losers.next() {
         return Err(CommandError::NewEntry {
-            reason: why.clone(),
-            is_there: matches!(decision.winner, Winner::Document(_)),
+            reason: loser.why.clone(),
+            is_there: origin.entry.is_some(),
         });
     }
     Ok(merged.text.into())

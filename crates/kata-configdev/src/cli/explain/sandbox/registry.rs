@@ -1,258 +1,187 @@
-//! The registries of a sandbox, each with its source.
+//! The registries of a sandbox, each with where its credentials come from.
 
-use std::path::PathBuf;
+use std::path::Path;
 
-use credential_sources::merge::{Decision, Further, Winner};
-use registry_config::{Document, Match, RegistryHost, RegistryName, is_below};
+use credential_sources::merge;
+use registry_config::{RegistryHost, RegistryName, is_below};
 use serde::Serialize;
 
 use super::super::consequence::Account;
 use super::super::{Image, Row};
-use super::Item;
-use super::place::Places;
-use super::source::{AskedPlugin, Source};
-use crate::providers::{Contribution, Line, LineKind};
+use crate::providers::{AskedPlugin, Contribution, Line, Outcome, Told};
+use crate::sandbox_document::SandboxDocument;
 use crate::settings::AskedRegistry;
 
 /// One registry, as `--json` prints it.
 #[derive(Serialize)]
-pub struct Registry {
+pub struct Registry<'a> {
     /// The name of its entry as the document has it; where it has none, the registry that providers
     /// are asked about.
     pub registry: String,
     credentials: Account,
-    source: Option<Source>,
+    source: Option<Source<'a>>,
     why: String,
     /// Where the further accounts come from, in the order in which they are tried.
-    also: Vec<Behind>,
+    also: &'a [merge::Account],
     /// What else the winner changes, where it does.
-    change: Option<String>,
-    losers: Vec<Loser>,
-    asked: Vec<AskedPlugin>,
-    findings: Vec<Item>,
+    change: Option<&'static str>,
+    losers: &'a [merge::Loser],
+    asked: Vec<&'a AskedPlugin>,
+    findings: Vec<&'a Line>,
     /// All that there is to tell, as the log of a sandbox has it.
     #[serde(skip)]
-    lines: Vec<Line>,
+    lines: Vec<&'a Line>,
 }
 
-/// A further account.
+/// Whose credentials a registry has.
 #[derive(Serialize)]
-struct Behind {
-    source: String,
-    /// The wider name that it was offered for, where that is not the entry's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offered_for: Option<String>,
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum Source<'a> {
+    /// The document itself.
+    Document {
+        file: &'a Path,
+        /// The line where the entry begins.
+        line: Option<usize>,
+        /// The entry's name as the document has it.
+        entry: String,
+    },
+    /// An answer of a plugin.
+    CredentialProvider { name: &'a str, answer: Option<Outcome> },
 }
 
-/// An offer that was not taken.
-#[derive(Serialize)]
-struct Loser {
-    source: String,
-    why: String,
-    /// Whether something is missing now: not where another source won.
-    lost: bool,
-}
-
-/// All that is known about the registries of a sandbox.
-pub struct Registries<'a> {
-    /// The complete document.
-    pub document: &'a Document,
-    /// The file that it was before.
-    pub file: PathBuf,
-    /// The lines of that.
-    pub places: Places,
-    pub contribution: &'a Contribution,
-    /// The registries that providers are asked about.
-    pub asked: &'a [AskedRegistry],
-}
-
-impl Registries<'_> {
-    /// Each entry of the document, then each registry that providers are asked about and that has
-    /// none.
-    pub fn all(&self) -> Vec<Registry> {
-        let registries = &self.document.registries;
-        let entries = registries.iter().map(|(name, _)| self.of_entry(name));
-        let others = self.asked.iter().filter_map(|one| {
-            let name = one.name()?;
-            let has_entry = registries.iter().any(|(known, _)| *known == name);
-            (!has_entry).then(|| self.of_asked(one, &name))
-        });
-        entries.chain(others).collect()
-    }
-
-    /// The one that says who the puller is to the image's registry.
-    pub fn of_image(&self, image: &Image) -> Option<Registry> {
-        let Image { host, repository, .. } = image;
-        let mut uncovered = self.contribution.uncovered.iter();
-        let missed = uncovered.find_map(|one| one.of_image(host, repository));
-        let found = self.holding(host, repository);
-        let found = found.or_else(|| {
-            missed.as_ref()?;
-            let registry = AskedRegistry::from(host.clone());
-            Some(self.of_asked(&registry, &registry.name()?))
-        });
-        let of_nobody = |mut found: Registry| {
-            if let (None, Some(missed)) = (&found.source, missed) {
-                found.why = missed;
-            }
-            found
-        };
-        found.map(of_nobody)
-    }
-
-    fn holding(&self, host: &RegistryHost, repository: &str) -> Option<Registry> {
-        let registries = &self.document.registries;
-        if let Some((name, _)) = registries.repository_entries(host, repository).next() {
-            return Some(self.of_entry(name));
-        }
-        let is_for = |asked: &&AskedRegistry| {
-            let mut below = asked.repositories.iter();
-            asked.host == *host && below.all(|below| is_below(repository, below))
-        };
-        let same = self.asked.iter().filter(is_for).max_by_key(|asked| &asked.repositories);
-        let same = same.and_then(|asked| Some((asked, asked.name()?)));
-        match (self.document.registries.entry_for(host), same) {
-            (Match::Entry { key, .. }, Some((_, name))) if *key == name => Some(self.of_entry(key)),
-            (_, Some((asked, name))) => Some(self.of_asked(asked, &name)),
-            (Match::Entry { key, .. }, None) => Some(self.of_entry(key)),
-            (Match::Defaults, None) => None,
-        }
-    }
-
-    /// Whether the credentials of this entry were offered.
-    pub fn is_offered(&self, name: &RegistryName) -> bool {
-        self.decision(name).is_some_and(|decision| matches!(decision.winner, Winner::Offer(_)))
-    }
-
-    fn decision(&self, name: &RegistryName) -> Option<&Decision> {
-        let shown = name.to_string();
-        let mut decisions = self.contribution.decisions.iter();
-        decisions.find(|decision| decision.name == shown)
-    }
-
-    fn of_entry(&self, name: &RegistryName) -> Registry {
-        let decision = self.decision(name);
-        let source = self.source(name);
-        let why = match (decision, &source) {
-            (Some(decision), _) => decision.why.clone(),
-            (None, Some(_)) => "the document has credentials for it".to_owned(),
-            (None, None) => self.why_nobody(name, "the document's entry has no credentials"),
-        };
-        self.registry(self.shown(name), name, name, source, why)
-    }
-
-    /// The name as the document has it; of an entry that was added, as the settings do.
-    fn shown(&self, name: &RegistryName) -> String {
-        let written = name.written();
-        if self.places.line(&written).is_some() {
-            return written;
-        }
-        let mut asked = self.asked.iter();
-        let found = asked.find(|one| one.name().as_ref() == Some(name));
-        found.map_or(written, ToString::to_string)
-    }
-
-    /// A registry without an entry of its own.
-    fn of_asked(&self, asked: &AskedRegistry, name: &RegistryName) -> Registry {
-        let decision = self.decision(name);
-        let registries = &self.document.registries;
+/// Each entry of the document, then each registry that providers are asked about and that has none.
+pub fn all(complete: &SandboxDocument) -> Vec<Registry<'_>> {
+    let registries = &complete.document.registries;
+    let entries = registries.iter().map(|(name, _)| of(complete, name, Some(name)));
+    let others = complete.contribution.registries.iter().filter_map(|asked| {
+        let name = asked.name().filter(|name| registries.get(name).is_none())?;
         let below = asked.repositories.as_deref().unwrap_or_default();
-        let below = registries.repository_entries(&asked.host, below).next();
-        let holder = match (below, registries.entry_for(&asked.host)) {
-            (Some((key, _)), _) | (None, Match::Entry { key, .. }) => Some(key),
-            (None, Match::Defaults) => None,
-        };
-        let source = holder.and_then(|holder| self.source(holder));
-        let why = match (decision, &source, holder) {
-            (Some(decision), ..) => decision.why.clone(),
-            (None, Some(_), Some(holder)) => {
-                format!("the entry \"{}\" holds for it and has credentials", holder.written())
-            }
-            _ => self.why_nobody(name, "the document has none"),
-        };
-        self.registry(asked.to_string(), name, holder.unwrap_or(name), source, why)
-    }
+        Some(of(complete, &name, holding(complete, &asked.host, below)))
+    });
+    entries.chain(others).collect()
+}
 
-    fn registry(
-        &self,
-        registry: String,
-        name: &RegistryName,
-        holder: &RegistryName,
-        source: Option<Source>,
-        why: String,
-    ) -> Registry {
-        let decision = self.decision(name);
-        let Contribution { asked, .. } = self.contribution;
-        let lines = self.contribution.lines().into_iter();
-        let is_about = |line: &Line| RegistryName::parse(&line.registry).as_ref() == Ok(name);
-        let lines: Vec<_> = lines.filter(is_about).collect();
-        let of = |kinds: &'static [LineKind]| {
-            let lines = lines.iter();
-            lines.filter(move |line| kinds.contains(&line.kind))
-        };
-        let also = decision.map_or(&[][..], |decision| &decision.also);
-        Registry {
-            registry,
-            credentials: self.account(holder),
-            source,
-            why,
-            also: also.iter().map(Behind::from).collect(),
-            change: of(&[LineKind::Change]).map(|line| line.text.clone()).next(),
-            losers: of(&[LineKind::LeftOut, LineKind::Beaten]).map(Loser::from).collect(),
-            asked: asked
-                .iter()
-                .filter(|asked| asked.registry.name().as_ref() == Some(name))
-                .map(AskedPlugin::from)
-                .collect(),
-            findings: of(&[LineKind::Skipped, LineKind::Exposed]).map(Item::from).collect(),
-            lines,
+/// The one that says who the puller is to the image's registry.
+pub fn of_image<'a>(complete: &'a SandboxDocument, image: &Image) -> Option<Registry<'a>> {
+    let Image { host, repository, .. } = image;
+    let Contribution { registries, uncovered, .. } = &complete.contribution;
+    let missed = uncovered.iter().find_map(|one| one.of_image(host, repository));
+    let is_for = |asked: &&AskedRegistry| {
+        let mut below = asked.repositories.iter();
+        asked.host == *host && below.all(|below| is_below(repository, below))
+    };
+    let asked = registries.iter().filter(is_for).max_by_key(|asked| &asked.repositories);
+    let holder = holding(complete, host, repository);
+    let name = match holder {
+        Some(own) if own.repositories().is_some() => Some(own.clone()),
+        _ => asked.and_then(AskedRegistry::name).or(holder.cloned()),
+    };
+    let uncovered = missed.as_ref().and_then(|_| AskedRegistry::from(host.clone()).name());
+    let found = of(complete, &name.or(uncovered)?, holder);
+    Some(match (&found.source, missed) {
+        (None, Some(why)) => Registry { why, ..found },
+        _ => found,
+    })
+}
+
+/// Whether the credentials of this entry were offered.
+pub fn is_offered(complete: &SandboxDocument, name: &RegistryName) -> bool {
+    origin(complete, name).is_some_and(|origin| !origin.accounts.is_empty())
+}
+
+fn origin<'a>(complete: &'a SandboxDocument, name: &RegistryName) -> Option<&'a merge::Origin> {
+    let shown = name.to_string();
+    complete.contribution.origins.iter().find(|origin| origin.registry == shown)
+}
+
+/// The entry that holds for some repositories of a host, or for all.
+fn holding<'a>(
+    complete: &'a SandboxDocument,
+    host: &RegistryHost,
+    repositories: &str,
+) -> Option<&'a RegistryName> {
+    let registries = &complete.document.registries;
+    let below = registries.repository_entries(host, repositories).next();
+    below.or_else(|| registries.matches(host).next()).map(|(name, _)| name)
+}
+
+/// What is known of the registry `name`, for which the entry `holder` holds.
+fn of<'a>(
+    complete: &'a SandboxDocument,
+    name: &RegistryName,
+    holder: Option<&RegistryName>,
+) -> Registry<'a> {
+    let SandboxDocument { document, contribution, lines, .. } = complete;
+    let origin = origin(complete, name);
+    let source = holder.and_then(|holder| source(complete, holder));
+    let is_it = |asked: &AskedRegistry| asked.name().as_ref() == Some(name);
+    let asked = contribution.registries.iter().find(|asked| is_it(asked));
+    let why = match (origin, &source, holder) {
+        (Some(origin), ..) => origin.why.clone(),
+        (None, Some(_), Some(holder)) if holder != name => {
+            format!("the entry \"{}\" holds for it and has credentials", holder.written())
         }
-    }
-
-    /// Whose credentials the entry `name` has.
-    fn source(&self, name: &RegistryName) -> Option<Source> {
-        if let Some(Winner::Offer(source)) = self.decision(name).map(|decision| &decision.winner) {
-            let mut asked = self.contribution.asked.iter();
-            let answer = asked.find(|asked| {
-                asked.source == *source && asked.registry.name().as_ref() == Some(name)
-            });
-            return Some(Source::CredentialProvider {
-                name: source.clone(),
-                answer: answer.map(|asked| asked.outcome.into()),
-            });
+        (None, Some(_), _) => "the document has credentials for it".to_owned(),
+        (None, None, _) => {
+            let document = match holder == Some(name) {
+                true => "the document's entry has no credentials",
+                false => "the document has none",
+            };
+            let providers = if asked.is_some() { "gives it any" } else { "is asked about it" };
+            format!("{document}, and no credential provider {providers}")
         }
-        let mut entries = self.document.registries.iter();
-        let (name, entry) = entries.find(|(known, _)| *known == name)?;
-        let has_some = !entry.credentials.is_anonymous() || entry.credentials_uri.is_some();
-        has_some.then(|| Source::Document {
-            file: self.file.clone(),
-            line: self.places.line(&name.written()),
-            entry: name.written(),
-        })
-    }
-
-    fn account(&self, name: &RegistryName) -> Account {
-        let mut entries = self.document.registries.iter();
-        let entry = entries.find(|(known, _)| *known == name);
-        entry
-            .map_or_else(Account::anonymous, |(_, entry)| Account::of(entry, self.is_offered(name)))
-    }
-
-    fn why_nobody(&self, name: &RegistryName, document: &str) -> String {
-        let is_asked = self.asked.iter().any(|one| one.name().as_ref() == Some(name));
-        let providers = if is_asked {
-            "no credential provider gives it any"
-        } else {
-            "no credential provider is asked about it"
-        };
-        format!("{document}, and {providers}")
+    };
+    let entry = holder.and_then(|holder| document.registries.get(holder));
+    let about: Vec<_> = contribution
+        .lines
+        .iter()
+        .filter(|line| RegistryName::parse(&line.registry).as_ref() == Ok(name))
+        .collect();
+    let is_finding = |line: &&&Line| matches!(line.label, "skipped" | "exposed");
+    Registry {
+        // As the document has it; of an entry that was added, as the settings do.
+        registry: match asked.filter(|_| !lines.contains_key(name)) {
+            Some(asked) => asked.to_string(),
+            None => name.written(),
+        },
+        credentials: entry.map_or_else(Account::anonymous, |entry| {
+            Account::of(entry, matches!(source, Some(Source::CredentialProvider { .. })))
+        }),
+        source,
+        why,
+        also: origin.and_then(|origin| origin.accounts.get(1..)).unwrap_or_default(),
+        change: origin.and_then(|origin| origin.change),
+        losers: origin.map_or(&[], |origin| &origin.losers),
+        asked: contribution.asked.iter().filter(|asked| is_it(&asked.registry)).collect(),
+        findings: about.iter().filter(is_finding).copied().collect(),
+        lines: about,
     }
 }
 
-impl Registry {
+/// Whose credentials the entry `name` has.
+fn source<'a>(complete: &'a SandboxDocument, name: &RegistryName) -> Option<Source<'a>> {
+    let mut accounts = origin(complete, name).into_iter().flat_map(|origin| &origin.accounts);
+    if let Some(winner) = accounts.next() {
+        let mut asked = complete.contribution.asked.iter();
+        let answer = asked.find(|asked| {
+            asked.source == winner.source && asked.registry.name().as_ref() == Some(name)
+        });
+        let answer = answer.map(|asked| asked.outcome);
+        return Some(Source::CredentialProvider { name: &winner.source, answer });
+    }
+    let entry = complete.document.registries.get(name)?;
+    let has_some = !entry.credentials.is_anonymous() || entry.credentials_uri.is_some();
+    has_some.then(|| Source::Document {
+        file: complete.own_path().unwrap_or(Path::new("")),
+        line: complete.lines.get(name).copied(),
+        entry: name.written(),
+    })
+}
+
+impl Registry<'_> {
     /// Everything.
     pub fn rows(&self) -> Vec<Row> {
-        let mut rows = vec![("credentials", self.credentials.text())];
+        let mut rows = vec![("credentials", self.credentials.text.clone())];
         rows.extend(self.source_rows());
         rows
     }
@@ -270,41 +199,40 @@ impl Registry {
             ("source", source.map_or_else(|| "nobody".to_owned(), Source::text)),
             ("because", self.why.clone()),
         ];
-        rows.extend(self.also.iter().map(|one| ("also", one.text())));
-        rows.extend(self.asked.iter().map(|asked| ("asked", asked.text())));
-        rows.extend(self.lines.iter().map(row));
+        rows.extend(self.also.iter().map(|merge::Account { source, offered_for, .. }| {
+            let name = offered_for.as_ref();
+            let name = name.map_or(String::new(), |name| format!(", as offered for \"{name}\""));
+            ("also", format!("{source}{name}; tried after a refusal"))
+        }));
+        rows.extend(self.asked.iter().map(
+            |AskedPlugin { source, repositories, outcome, .. }| {
+                let about = repositories.as_ref();
+                let about = about.map_or(String::new(), |about| format!(", about {about}"));
+                ("asked", format!("{source}{about}: {}", Told::from(*outcome).text))
+            },
+        ));
+        rows.extend(self.lines.iter().map(|line| row(line)));
         rows
     }
 }
 
 /// A line as people get it.
 pub fn row(line: &Line) -> Row {
-    let Line { kind, source, text, .. } = line;
-    (kind.label(), format!("{source}: {text}"))
+    let Line { label, source, text, .. } = line;
+    (label, format!("{source}: {text}"))
 }
 
-impl Behind {
+impl Source<'_> {
     fn text(&self) -> String {
-        let source = &self.source;
-        match &self.offered_for {
-            Some(name) => format!("{source}, as offered for \"{name}\"; tried after a refusal"),
-            None => format!("{source}; tried after a refusal"),
-        }
-    }
-}
-
-impl From<&Further> for Behind {
-    fn from(further: &Further) -> Self {
-        Self { source: further.source.clone(), offered_for: further.offered_for.clone() }
-    }
-}
-
-impl From<&Line> for Loser {
-    fn from(line: &Line) -> Self {
-        Self {
-            source: line.source.clone(),
-            why: line.text.clone(),
-            lost: line.kind == LineKind::LeftOut,
+        match self {
+            Self::Document { file, line, entry } => {
+                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+                format!("{}{line}: entry \"{entry}\"", file.display())
+            }
+            Self::CredentialProvider { name, answer: None } => (*name).to_owned(),
+            Self::CredentialProvider { name, answer: Some(answer) } => {
+                format!("{name}, {}", Told::from(*answer).text)
+            }
         }
     }
 }
