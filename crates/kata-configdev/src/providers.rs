@@ -20,7 +20,7 @@ mod uncovered;
 use std::path::Path;
 use std::time::Instant;
 
-use credential_sources::kubelet::answer::{offers, offers_below};
+use credential_sources::kubelet::answer::offers;
 use credential_sources::kubelet::config::Provider;
 use credential_sources::{Finding, Loss, Offer, merge};
 use registry_config::{Document, Registries};
@@ -41,23 +41,8 @@ const ALL: &str = "credential providers";
 const NOT_FOUND: &str = "the kubelet's configuration of them is not found where kubeadm, k3s, \
     RKE2, EKS, GKE and AKS keep it; name it by \"config\" and \"bin-dir\" of the settings";
 
-/// What the plugins of the node offer.
-#[derive(Debug, Default)]
-pub struct Provided {
-    /// The registries that the settings mean.
-    pub registries: Vec<AskedRegistry>,
-    /// The offers, those of one registry in the order in which the kubelet would try them.
-    pub offers: Vec<Offer>,
-    /// Who was asked.
-    pub asked: Vec<AskedPlugin>,
-    /// The patterns for which no registry is named.
-    pub uncovered: Vec<Uncovered>,
-    /// What did not work, and what no document can express.
-    pub findings: Vec<Finding>,
-}
-
-impl Provided {
-    fn lose(&mut self, source: &str, text: String) {
+impl Contribution {
+    fn lose(&mut self, source: &str, text: impl Into<String>) {
         self.findings.push(Finding::new(source, "", Loss::Lost, text));
     }
 }
@@ -70,11 +55,7 @@ pub fn add(
     (text, document): (&DocumentText, &Document),
     kept: Kept,
 ) -> (Option<(DocumentText, Document)>, Contribution) {
-    let Some(Provided { registries, offers, asked, uncovered, mut findings }) =
-        provided(settings, &document.registries, kept)
-    else {
-        return (None, Contribution::default());
-    };
+    let (offers, mut contribution) = offered(settings, &document.registries, kept);
     let mut merged = None;
     if !offers.is_empty() {
         merged = merge(text, &offers).ok();
@@ -82,20 +63,13 @@ pub fn add(
         // not repeated.
         if merged.is_none() {
             let text = "with their answers the document would not be valid; it is used without";
-            findings.push(Finding::new(ALL, "", Loss::Lost, text));
+            contribution.lose(ALL, text);
         }
     }
-    let lines = contribution::lines(&uncovered, findings, merged.as_ref());
+    contribution.tell(merged.as_ref());
     let merged = merged.map(|merged| ((merged.text.into(), merged.document), merged.origins));
     let (merged, origins) = merged.unzip();
-    let contribution = Contribution {
-        by_agent: kept == Kept::Only,
-        registries,
-        asked,
-        uncovered,
-        origins: origins.unwrap_or_default(),
-        lines,
-    };
+    contribution.origins = origins.unwrap_or_default();
     (merged, contribution)
 }
 
@@ -127,38 +101,41 @@ pub enum Kept {
 /// The patterns for which no registry is named, where the settings mean those of the kubelet.
 #[must_use]
 pub fn uncovered(registries: &AskedRegistries, listed: &[Provider]) -> Vec<Uncovered> {
-    let mut provided = Provided::default();
-    questions::registries(registries, listed, &mut provided);
-    provided.uncovered
+    let mut contribution = Contribution::default();
+    questions::registries(registries, listed, &mut contribution);
+    contribution.uncovered
 }
 
-/// What the node's plugins offer now for a sandbox whose document has `registries`; `None` where
-/// `settings` ask none.
-#[must_use]
-pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Option<Provided> {
+/// What the node's plugins offer now for a sandbox whose document has `registries`, if `settings`
+/// ask any: the offers of one registry in the order in which the kubelet would try them.
+fn offered(settings: &Settings, registries: &Registries, kept: Kept) -> (Vec<Offer>, Contribution) {
     let asked = &settings.credential_providers;
     let deadline = Instant::now() + asked.deadline;
+    let mut offered = Vec::new();
+    let mut contribution = Contribution {
+        by_agent: kept == Kept::Only,
+        registries: asked.registries.named.clone(),
+        ..Contribution::default()
+    };
     if !asked.is_wanted() {
-        return None;
+        return (offered, contribution);
     }
-    let named = asked.registries.named.clone();
-    let mut provided = Provided { registries: named, ..Provided::default() };
     let Some(sources) = asked.sources(Path::new("/")) else {
-        provided.lose(ALL, NOT_FOUND.into());
-        return Some(provided);
+        contribution.lose(ALL, NOT_FOUND);
+        return (offered, contribution);
     };
     let listed = match read_listing(&sources.config) {
         Ok(listed) => listed,
         Err(fault) => {
-            provided.lose(ALL, format!("{fault}; no plugin is asked"));
-            return Some(provided);
+            contribution.lose(ALL, format!("{fault}; no plugin is asked"));
+            return (offered, contribution);
         }
     };
-    let named = questions::registries(&asked.registries, listed.list(), &mut provided);
-    let plugins = questions::usable(listed.list(), &sources, &mut provided);
-    let mut questions = questions::questions(&plugins, &named, registries, &mut provided);
+    let named = questions::registries(&asked.registries, listed.list(), &mut contribution);
+    let plugins = questions::usable(listed.list(), &sources, &mut contribution);
+    let mut questions = questions::questions(&plugins, &named, registries, &mut contribution);
     if !questions.is_empty() {
-        asking::answer(&mut questions, (settings, &sources), deadline, kept, &mut provided);
+        asking::answer(&mut questions, (settings, &sources), deadline, kept, &mut contribution);
     }
     // The questions about one registry stand together; those about some of its repositories are a
     // matter of their own.
@@ -170,23 +147,20 @@ pub fn provided(settings: &Settings, registries: &Registries, kept: Kept) -> Opt
     for same in questions.chunk_by(|one, next| place(one) == place(next)) {
         let answers: Vec<_> = same.iter().filter_map(Inquiry::answer).collect();
         let Inquiry { registry, repositories, .. } = &same[0];
-        let (mut offers, findings) = match repositories {
-            None => offers(&registry.host, &answers),
-            Some(repositories) => offers_below(&registry.host, repositories, &answers),
-        };
-        provided.offers.append(&mut offers);
+        let (mut offers, findings) = offers(&registry.host, repositories.as_deref(), &answers);
+        offered.append(&mut offers);
         // What is about the host is about the part of it that was asked about.
         let host = registry.host.to_string();
-        provided.findings.extend(findings.into_iter().map(|mut finding| {
+        contribution.findings.extend(findings.into_iter().map(|mut finding| {
             if finding.key == host {
                 finding.key = registry.to_string();
             }
             finding
         }));
     }
-    provided.asked = questions.into_iter().map(Inquiry::into_asked).collect();
-    provided.registries = named;
-    Some(provided)
+    contribution.asked = questions.into_iter().map(Inquiry::into_asked).collect();
+    contribution.registries = named;
+    (offered, contribution)
 }
 
 fn about(source: &str, registry: &AskedRegistry, text: &str) -> Finding {

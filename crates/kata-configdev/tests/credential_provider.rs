@@ -38,7 +38,7 @@ fn the_projects_two_halves_understand_each_other() {
         let answers = ask(&questions, deadline);
         for ((host, answer), user) in hosts.iter().zip(&answers).zip(["robot", "hub"]) {
             let answer = answer.as_ref().unwrap();
-            let (offers, findings) = offers(host, &[("kata-configdev", answer)]);
+            let (offers, findings) = offers(host, None, &[("kata-configdev", answer)]);
             assert!(findings.is_empty());
             let Credentials::Basic { username, password } = &offers[0].offered else {
                 panic!("{offers:?}")

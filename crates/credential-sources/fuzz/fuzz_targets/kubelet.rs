@@ -28,7 +28,7 @@ fn response(bytes: &[u8]) {
     }
     for name in ["reg.corp", "docker.io", "192.0.2.1:5000", "[::1]:5000"] {
         let host = RegistryHost::parse(name).expect("a host");
-        let (offers, findings) = offers(&host, &[("one", &response), ("two", &response)]);
+        let (offers, findings) = offers(&host, None, &[("one", &response), ("two", &response)]);
         let below = format!("{name}/");
         for offer in &offers {
             assert!(offer.name == name || offer.name.starts_with(&below));

@@ -59,22 +59,9 @@ impl PluginPair<'_> {
     }
 }
 
-/// What `answers`, by the plugins' names and in their order, offer for `host`.
-pub fn offers(host: &RegistryHost, answers: &[(&str, &Response)]) -> (Vec<Offer>, Vec<Finding>) {
-    offers_of(host, None, answers)
-}
-
-/// The same of plugins that the kubelet asks for images below `repositories` only, whatever the
-/// keys of their answers.
-pub fn offers_below(
-    host: &RegistryHost,
-    repositories: &str,
-    answers: &[(&str, &Response)],
-) -> (Vec<Offer>, Vec<Finding>) {
-    offers_of(host, Some(repositories), answers)
-}
-
-fn offers_of(
+/// What `answers`, by the plugins' names and in their order, offer for `host`: for what their keys
+/// say, or of plugins that were asked about images below `scope` only, for these, whatever the keys.
+pub fn offers(
     host: &RegistryHost,
     scope: Option<&str>,
     answers: &[(&str, &Response)],

@@ -8,7 +8,6 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -113,7 +112,6 @@ pub enum ConfigError {
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     list: Vec<Provider>,
-    names: BTreeSet<String>,
 }
 
 impl Providers {
@@ -135,21 +133,20 @@ impl Providers {
         if self.list.len() + raw.len() > MAX_PROVIDERS {
             return Err(ConfigError::TooManyProviders);
         }
-        let (mut list, mut names) = (Vec::new(), self.names.clone());
+        let mut list = self.list.clone();
         for (index, provider) in raw.into_iter().enumerate() {
             let number = index + 1;
             if !is_file_name(&provider.name) {
                 return Err(ConfigError::Name { number });
             }
-            if !names.insert(provider.name.clone()) {
+            if list.iter().any(|known| known.name == provider.name) {
                 return Err(ConfigError::DuplicateName { number });
             }
             let name = provider.name.clone();
             let checked = provider.check(is_first);
             list.push(checked.map_err(|rule| ConfigError::Provider { name, rule })?);
         }
-        self.list.append(&mut list);
-        self.names = names;
+        self.list = list;
         Ok(())
     }
 

@@ -51,7 +51,7 @@ fn plugin(auth: &str) -> (String, String) {
     );
     let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
-    let (offers, findings) = answer::offers(&host, &[("plugin", &response)]);
+    let (offers, findings) = answer::offers(&host, None, &[("plugin", &response)]);
     assert!(findings.is_empty());
     offered(&offers)
 }

@@ -99,7 +99,7 @@ impl Node {
 fn pair(answer: &Result<Response, Failure>) -> (String, String) {
     let answer = answer.as_ref().unwrap();
     let host = RegistryHost::parse("reg.corp").unwrap();
-    let (offers, _) = offers(&host, &[("plugin", answer)]);
+    let (offers, _) = offers(&host, None, &[("plugin", answer)]);
     let Credentials::Basic { username, password } = &offers[0].offered else {
         panic!("{offers:?}")
     };

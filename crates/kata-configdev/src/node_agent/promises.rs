@@ -1,7 +1,7 @@
 //! For which documents this agent asks the plugins, so that no sandbox waits for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use node_installer::Options;
 use registry_config::Document;
@@ -35,58 +35,40 @@ impl Promises {
     /// promise.
     pub(super) fn keep(&mut self, options: &Options, rotation: &mut Rotation) {
         for (name, set) in options.sets.iter().filter(|_| may_promise(options)) {
-            let document = Promised::of(options, name);
-            if !rotation.works_here(name) {
-                document.try_out(options, rotation, name);
+            let settings = rotation::settings(options, name);
+            let by_namespace = settings.filter(Settings::is_by_namespace);
+            let pattern = by_namespace.and_then(|settings| settings.document);
+            let own = || options.document(name).as_str().into();
+            let document: PathBuf = pattern.clone().unwrap_or_else(own);
+            if !rotation.was_asked(name) {
+                let text = match pattern {
+                    // Whose it is does not matter for whether they answer.
+                    Some(_) => Some(Zeroizing::default()),
+                    None => read(options, &document).ok(),
+                };
+                try_out(options, rotation, name, text);
             }
             if !rotation.works_here(name) {
                 self.0.remove(name);
             } else if !self.0.contains_key(name) {
-                let asks = agent::promise(&run_root(options, set), document.path());
+                let asks = agent::promise(&run_root(options, set), &document);
                 self.0.extend(asks.map(|asks| (name.clone(), asks)));
             }
         }
     }
 }
 
-/// What a set's plugins are asked for.
-enum Promised {
-    /// Its one document.
-    Document(PathBuf),
-    /// The documents of all namespaces, by the path that the settings have for them.
-    Namespaces(PathBuf),
-}
-
-impl Promised {
-    fn of(options: &Options, set: &str) -> Self {
-        let settings = rotation::settings(options, set);
-        match settings.filter(Settings::is_by_namespace) {
-            Some(Settings { document: Some(pattern), .. }) => Self::Namespaces(pattern),
-            _ => Self::Document(options.document(set).as_str().into()),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Self::Document(path) | Self::Namespaces(path) => path,
-        }
-    }
-
-    /// Asks the plugins of a set that were not asked yet, where its document is there.
-    fn try_out(&self, options: &Options, rotation: &mut Rotation, set: &str) {
-        if rotation.was_asked(set) {
-            return;
-        }
-        let text = match self {
-            Self::Document(path) => read(options, path).ok(),
-            // Whose it is does not matter for whether they answer.
-            Self::Namespaces(_) => Some(Zeroizing::default()),
-        };
-        let Some(text) = text else { return };
-        let parsed = Document::parse(&text).map(|checked| checked.document);
-        if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
-            let _ = rotation.complete(options, set, (&text, &parsed));
-        }
+/// Asks the plugins of a set what they add to `text`, where it is a document.
+fn try_out(
+    options: &Options,
+    rotation: &mut Rotation,
+    set: &str,
+    text: Option<Zeroizing<Vec<u8>>>,
+) {
+    let Some(text) = text else { return };
+    let parsed = Document::parse(&text).map(|checked| checked.document);
+    if let Some(parsed) = parsed.ok().filter(|parsed| parsed.node_error.is_none()) {
+        let _ = rotation.complete(options, set, (&text, &parsed));
     }
 }
 

@@ -130,9 +130,7 @@ impl Rotation {
         let text = DocumentText::from(Zeroizing::new(document.to_vec()));
         let own = (&text, parsed);
         let (merged, contribution) = providers::add(&settings, own, kept);
-        asked.count(&contribution, kept == Kept::Ignored);
-        asked.hangs |= contribution.asked.iter().any(|one| one.outcome == Outcome::Hung);
-        let whole = asked.note(&contribution, began.elapsed());
+        let whole = asked.note(&contribution, kept == Kept::Ignored, began.elapsed());
         let (text, document) = merged.unwrap_or_else(|| (text, parsed.clone()));
         Ok(Completed {
             text: Zeroizing::new(text.to_vec()),
@@ -172,71 +170,53 @@ impl Rotation {
 }
 
 impl Asked {
-    /// Counts the plugins' failures. Another question in the same pass (`is_due` is false) is no
-    /// further one.
-    fn count(&mut self, contribution: &Contribution, is_due: bool) {
+    /// Counts what the plugins did, and says whether all of them answered. Another question in the
+    /// same pass (`is_due` is false) is no further failure.
+    fn note(&mut self, contribution: &Contribution, is_due: bool, took: Duration) -> bool {
         let (mut answered, mut failed) = (BTreeSet::new(), BTreeSet::new());
-        for one in &contribution.asked {
-            let name = one.source.rsplit(' ').next().unwrap_or_default();
-            let failed_passes = self.failed_passes.get(name).copied().unwrap_or_default();
-            match one.outcome {
-                Outcome::Fresh { .. } => {
-                    answered.insert(name);
-                }
-                // The wrapper's answer does not show that the plugin answers here, too.
-                Outcome::Kept { .. } => self.answered |= failed_passes == 0,
-                Outcome::Failed | Outcome::Hung if is_due => {
-                    failed.insert(name);
-                }
-                _ => {}
-            }
-        }
-        self.answered |= !answered.is_empty();
-        for name in failed.difference(&answered) {
-            if !self.counted.insert((*name).to_owned()) {
-                continue;
-            }
-            let passes = self.failed_passes.entry((*name).to_owned()).or_default();
-            *passes = passes.saturating_add(1);
-        }
-        self.failed_passes.retain(|name, _| !answered.contains(name.as_str()));
-    }
-
-    /// Whether all of them answered.
-    fn note(&mut self, contribution: &Contribution, took: Duration) -> bool {
-        let mut whole = true;
+        // Where the plugins' own configuration cannot be read, none is asked.
+        let mut whole = !contribution.asked.is_empty();
         let mut next = RESCAN;
         for one in &contribution.asked {
             let name = one.source.rsplit(' ').next().unwrap_or_default();
             let numbers = self.numbers.entry(name.to_owned()).or_default();
-            match one.outcome {
+            let missing_for = match one.outcome {
                 Outcome::Fresh { kept_for } => {
+                    answered.insert(name);
                     numbers.answers += 1;
                     numbers.took = took;
                     next = next.min(kept_for.map_or(RESCAN, early));
+                    continue;
                 }
-                Outcome::Kept { left } => next = next.min(early(left)),
-                Outcome::Unneeded => {}
+                Outcome::Kept { left } => {
+                    // The wrapper's answer does not show that the plugin answers here, too.
+                    self.answered |= !self.failed_passes.contains_key(name);
+                    next = next.min(early(left));
+                    continue;
+                }
+                Outcome::Unneeded => continue,
                 // It hung in this pass already, where it was asked about something else.
-                Outcome::LeftToAgent => {
-                    whole = false;
-                    next = next.min(AGAIN_AFTER);
-                }
+                Outcome::LeftToAgent => AGAIN_AFTER,
                 // It was asked for a sandbox that has just started.
-                Outcome::FailedBefore { left } => {
-                    whole = false;
-                    next = next.min(left.max(AGAIN_AFTER));
-                }
+                Outcome::FailedBefore { left } => left.max(AGAIN_AFTER),
                 Outcome::Failed | Outcome::Hung => {
+                    failed.insert(name);
+                    self.hangs |= one.outcome == Outcome::Hung;
                     numbers.failures += 1;
                     numbers.took = took;
-                    whole = false;
-                    next = next.min(AGAIN_AFTER);
+                    AGAIN_AFTER
                 }
+            };
+            whole = false;
+            next = next.min(missing_for);
+        }
+        self.answered |= !answered.is_empty();
+        for name in failed.difference(&answered).filter(|_| is_due) {
+            if self.counted.insert((*name).to_owned()) {
+                *self.failed_passes.entry((*name).to_owned()).or_default() += 1;
             }
         }
-        // Where the plugins' own configuration cannot be read, none is asked.
-        whole &= !contribution.asked.is_empty();
+        self.failed_passes.retain(|name, _| !answered.contains(name.as_str()));
         let warnings = contribution.warnings();
         self.round = Some(Round {
             next: Instant::now() + next.max(LEAST),

@@ -7,7 +7,7 @@ use credential_sources::kubelet::run::{Question, ask, ask_by};
 
 use super::answers::{Answers, kept_for};
 use super::questions::Inquiry;
-use super::{Kept, NotKept, Outcome, Provided, about, child};
+use super::{Contribution, Kept, NotKept, Outcome, about, child};
 use crate::settings::{Settings, Sources};
 
 /// What is told where the agent is left to ask.
@@ -20,12 +20,12 @@ pub(super) fn answer(
     (settings, sources): (&Settings, &Sources),
     deadline: Instant,
     kept: Kept,
-    provided: &mut Provided,
+    contribution: &mut Contribution,
 ) {
     let answers = Answers::open(&settings.run_root, true);
     let mut tell = |one: &Inquiry<'_>, text: &str| {
         let finding = about(&source(&one.plugin.provider.name), one.registry, text);
-        provided.findings.push(finding);
+        contribution.findings.push(finding);
     };
     let mut open = Vec::new();
     for one in questions.iter_mut().filter(|one| one.outcome != Outcome::Unneeded) {

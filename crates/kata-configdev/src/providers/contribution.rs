@@ -26,6 +26,8 @@ pub struct Contribution {
     /// Everything that is missing from the document and why, and what was added to it with
     /// consequences. The log of a sandbox has these lines, and `explain` and `providers` the same.
     pub lines: Vec<Line>,
+    /// What did not work, and what no document can express, until it is told.
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// One plugin and one registry that it is for.
@@ -185,53 +187,48 @@ impl Contribution {
     pub fn warnings(&self) -> Vec<Finding> {
         self.lines.iter().map(Finding::from).collect()
     }
-}
 
-/// Everything that there is to tell of the plugins' offers.
-pub(super) fn lines(
-    uncovered: &[Uncovered],
-    findings: Vec<Finding>,
-    merged: Option<&Merged>,
-) -> Vec<Line> {
-    let mut lines = Vec::new();
-    let mut tell = |label, source: &str, registry: &str, text: String| {
-        let (source, registry) = (source.to_owned(), registry.to_owned());
-        lines.push(Line { label, source, registry, text });
-    };
-    for one in uncovered {
-        tell("skipped", &one.source, "", one.to_string());
-    }
-    for Finding { source, key, text, .. } in findings {
-        tell("skipped", &source, &key, text);
-    }
-    let Some(Merged { document, origins, .. }) = merged else {
-        return lines;
-    };
-    for Origin { registry, accounts, change, losers, .. } in origins {
-        for loser in losers {
-            let label = if loser.lost { "left out" } else { "beaten" };
-            tell(label, &loser.source, registry, loser.why.clone());
-        }
-        if let (Some(winner), Some(change)) = (accounts.first(), change) {
-            tell("change", &winner.source, registry, (*change).to_owned());
-        }
-    }
-    for Origin { registry, accounts, .. } in origins {
-        let name = RegistryName::parse(registry);
-        let entry = name.ok().and_then(|name| document.registries.get(&name));
-        let (Some(winner), Some(entry)) = (accounts.first(), entry) else {
-            continue;
+    /// Tells everything that there is to tell of the offers, which make `merged` of the document.
+    pub(super) fn tell(&mut self, merged: Option<&Merged>) {
+        let lines = &mut self.lines;
+        let mut tell = |label, source: &str, registry: &str, text: String| {
+            let (source, registry) = (source.to_owned(), registry.to_owned());
+            lines.push(Line { label, source, registry, text });
         };
-        for (applies, key, effect) in [
-            (entry.plain_http, "plain-http", Effect::CredentialsInTheClear),
-            (entry.insecure_skip_verify, "insecure-skip-verify", Effect::CredentialsToAnyone),
-        ] {
-            if applies {
-                tell("exposed", &winner.source, registry, format!("\"{key}\" {effect}"));
+        for one in &self.uncovered {
+            tell("skipped", &one.source, "", one.to_string());
+        }
+        for Finding { source, key, text, .. } in std::mem::take(&mut self.findings) {
+            tell("skipped", &source, &key, text);
+        }
+        let Some(Merged { document, origins, .. }) = merged else {
+            return;
+        };
+        for Origin { registry, accounts, change, losers, .. } in origins {
+            for loser in losers {
+                let label = if loser.lost { "left out" } else { "beaten" };
+                tell(label, &loser.source, registry, loser.why.clone());
+            }
+            if let (Some(winner), Some(change)) = (accounts.first(), change) {
+                tell("change", &winner.source, registry, (*change).to_owned());
+            }
+        }
+        for Origin { registry, accounts, .. } in origins {
+            let name = RegistryName::parse(registry);
+            let entry = name.ok().and_then(|name| document.registries.get(&name));
+            let (Some(winner), Some(entry)) = (accounts.first(), entry) else {
+                continue;
+            };
+            for (applies, key, effect) in [
+                (entry.plain_http, "plain-http", Effect::CredentialsInTheClear),
+                (entry.insecure_skip_verify, "insecure-skip-verify", Effect::CredentialsToAnyone),
+            ] {
+                if applies {
+                    tell("exposed", &winner.source, registry, format!("\"{key}\" {effect}"));
+                }
             }
         }
     }
-    lines
 }
 
 #[cfg(test)]

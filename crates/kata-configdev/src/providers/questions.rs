@@ -13,7 +13,7 @@ use credential_sources::merge::is_taken;
 use registry_config::{Registries, RegistryName, is_below};
 
 use super::fingerprint::fingerprint;
-use super::{ALL, AskedPlugin, Outcome, Provided, Uncovered, about};
+use super::{ALL, AskedPlugin, Contribution, Outcome, Uncovered, about};
 use crate::host_file::{FileFault, require_administered};
 use crate::settings::{AskedRegistries, AskedRegistry, MAX_REGISTRIES, Sources};
 
@@ -30,7 +30,7 @@ pub(super) struct Plugin<'a> {
 pub(super) fn usable<'a>(
     listed: &'a [Provider],
     sources: &Sources,
-    provided: &mut Provided,
+    contribution: &mut Contribution,
 ) -> Vec<Plugin<'a>> {
     let administered = |path: &std::path::Path| -> Result<Metadata, FileFault> {
         let metadata = std::fs::metadata(path)?;
@@ -39,7 +39,7 @@ pub(super) fn usable<'a>(
     };
     if let Err(fault) = administered(&sources.bin_dir) {
         let directory = sources.bin_dir.display();
-        provided.lose(ALL, format!("{directory}: {fault}; no plugin is asked"));
+        contribution.lose(ALL, format!("{directory}: {fault}; no plugin is asked"));
         return Vec::new();
     }
     let mut plugins = Vec::new();
@@ -48,8 +48,8 @@ pub(super) fn usable<'a>(
             Ok(metadata) if metadata.is_file() => {
                 plugins.push(Plugin { provider, program: metadata })
             }
-            Ok(_) => provided.lose(&source(&provider.name), FileFault::NotRegular.to_string()),
-            Err(fault) => provided.lose(&source(&provider.name), fault.to_string()),
+            Ok(_) => contribution.lose(&source(&provider.name), FileFault::NotRegular.to_string()),
+            Err(fault) => contribution.lose(&source(&provider.name), fault.to_string()),
         }
     }
     plugins
@@ -96,7 +96,7 @@ impl Inquiry<'_> {
 pub(super) fn registries(
     asked: &AskedRegistries,
     listed: &[Provider],
-    provided: &mut Provided,
+    contribution: &mut Contribution,
 ) -> Vec<AskedRegistry> {
     let mut registries = asked.named.clone();
     if !asked.match_images {
@@ -113,12 +113,12 @@ pub(super) fn registries(
             false => beyond += 1,
         }
     }
-    provided.uncovered = Uncovered::of(listed, &registries);
+    contribution.uncovered = Uncovered::of(listed, &registries);
     if beyond > 0 {
         let text = format!(
             "\"matchImages\" names more than {MAX_REGISTRIES} registries; {beyond} are left out"
         );
-        provided.lose(ALL, text);
+        contribution.lose(ALL, text);
     }
     registries
 }
@@ -129,7 +129,7 @@ pub(super) fn questions<'a>(
     plugins: &'a [Plugin<'a>],
     registries: &'a [AskedRegistry],
     document: &Registries,
-    provided: &mut Provided,
+    contribution: &mut Contribution,
 ) -> Vec<Inquiry<'a>> {
     let mut pending: Vec<Inquiry<'a>> = Vec::new();
     let mut told = BTreeSet::new();
@@ -139,7 +139,7 @@ pub(super) fn questions<'a>(
         // Where no plugin can be used at all, that was told.
         if !plugins.is_empty() && scoped.is_empty() {
             let text = "it is among the registries of the settings, but no usable plugin is for it";
-            provided.findings.push(about(ALL, registry, text));
+            contribution.findings.push(about(ALL, registry, text));
         }
         for (plugin, scopes) in scoped {
             let provider = plugin.provider;
@@ -147,16 +147,16 @@ pub(super) fn questions<'a>(
             if scopes.is_empty() {
                 let text = "it is for a part of the registry that is no beginning of a \
                     repository's name, and is not asked";
-                provided.findings.push(about(&source, registry, text));
+                contribution.findings.push(about(&source, registry, text));
             } else if provider.wants_token {
                 if told.insert(&provider.name) {
                     let text = "it wants a service account's token, which only the kubelet has, \
                     and is not asked";
-                    provided.lose(&source, text.into());
+                    contribution.lose(&source, text);
                 }
             } else if pending.len() + scopes.len() > MAX_QUESTIONS {
                 let text = "there are too many plugins for too many registries; it is not asked";
-                provided.findings.push(about(&source, registry, text));
+                contribution.findings.push(about(&source, registry, text));
             } else {
                 let host = &registry.host;
                 let inquiry = |repositories: Option<String>| {

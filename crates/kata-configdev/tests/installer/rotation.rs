@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use kata_configdev::choice::DocumentText;
 use kata_configdev::providers::{self, Kept};
 use kata_configdev::settings::Settings;
-use registry_config::{Credentials, Document, Registries};
+use registry_config::{Credentials, Document};
 use test_command::wait_until;
+use zeroize::Zeroizing;
 
 use crate::installer::agent::{Agent, Node, Sandbox};
 use crate::installer::machine::document;
@@ -164,9 +166,9 @@ fn an_answer_is_kept_for_every_view_of_the_node() {
         );
         fs::write(&file, text).unwrap();
         let settings = Settings::load(&file).unwrap();
-        let document = Registries::default();
-        let provided = providers::provided(&settings, &document, Kept::Used).unwrap();
-        assert_eq!(provided.offers.len(), 1, "{:?}", provided.findings);
+        let (text, document) = (DocumentText::from(Zeroizing::default()), Document::default());
+        let (merged, contribution) = providers::add(&settings, (&text, &document), Kept::Used);
+        assert!(merged.is_some(), "{:?}", contribution.lines);
     };
     ask(&node.path(""));
     ask(&node.path("host"));

@@ -33,7 +33,7 @@ fn users(host: &str, answers: &[(&str, &str)]) -> (Vec<String>, Vec<String>) {
     let names = ["one", "two", "three"];
     let answers: Vec<_> = names.into_iter().zip(&responses).collect();
     let host = RegistryHost::parse(host).unwrap();
-    let (offers, findings) = offers(&host, &answers);
+    let (offers, findings) = offers(&host, None, &answers);
     let users = offers.iter().map(|offer| {
         let Credentials::Basic { username, password } = &offer.offered else { panic!("{offer:?}") };
         assert_eq!(password.expose(), format!("{username}-pw"));
@@ -102,7 +102,7 @@ fn a_plugin_for_some_repositories_offers_nothing_for_others() {
     ] {
         let pair = format!("\"{pairs}\":{{\"username\":\"u\",\"password\":\"p\"}}");
         let response = response("Registry", &pair);
-        let (offers, findings) = offers_below(&host, "team", &[("one", &response)]);
+        let (offers, findings) = offers(&host, Some("team"), &[("one", &response)]);
         let names: Vec<_> = offers.iter().map(|offer| offer.name.as_str()).collect();
         assert_eq!(names, expected, "{pairs}");
         assert_eq!(findings.is_empty(), !expected.is_empty(), "{findings:?}");
@@ -153,7 +153,7 @@ fn recorded_answers_offer_what_the_kubelet_takes_of_them() {
     ] {
         let response = Response::parse(text.as_bytes(), Version::V1).unwrap();
         let host = RegistryHost::parse(host).unwrap();
-        let (offers, findings) = offers(&host, &[("plugin", &response)]);
+        let (offers, findings) = offers(&host, None, &[("plugin", &response)]);
         let users: Vec<_> = offers
             .iter()
             .map(|offer| match &offer.offered {
@@ -185,7 +185,7 @@ fn a_plugin_that_adds_nothing_is_told_with_the_reason() {
         let response = response("Registry", "");
         let registry = RegistryHost::parse(host).unwrap();
         if pairs.is_empty() {
-            let (_, findings) = offers(&registry, &[("one", &response)]);
+            let (_, findings) = offers(&registry, None, &[("one", &response)]);
             assert_eq!(findings[0].loss, loss);
         }
     }
@@ -214,7 +214,7 @@ fn a_line_end_behind_a_password_is_cut_off_as_everywhere() {
     ] {
         let auth = format!("\"reg.corp\":{{\"username\":\"u\",\"password\":\"{password}\"}}");
         let response = response("Registry", &auth);
-        let (offers, findings) = offers(&host, &[("one", &response)]);
+        let (offers, findings) = offers(&host, None, &[("one", &response)]);
         let Credentials::Basic { password: got, .. } = &offers[0].offered else {
             panic!("{offers:?}")
         };

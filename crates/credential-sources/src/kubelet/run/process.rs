@@ -72,9 +72,20 @@ impl<'a> Running<'a> {
         let (mut open, mut ended) = (true, false);
         loop {
             // All that it wrote itself is in the pipe once it has ended.
-            let wait = if ended { Some(Duration::ZERO) } else { None };
-            let ready = self.wait(open, deadline, wait)?;
-            if ready.output {
+            let left = match deadline.saturating_duration_since(Instant::now()) {
+                _ if ended => Duration::ZERO,
+                Duration::ZERO => return Err(Failure::hung()),
+                left => left,
+            };
+            let watched = [self.process.as_fd(), self.stdout.as_fd()];
+            let mut watched = watched.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+            let count = if open { 2 } else { 1 };
+            match poll(&mut watched[..count], timespec(left).as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(Failure::output(errno)),
+            }
+            let [has_ended, has_output] = watched.map(|one| !one.revents().is_empty());
+            if has_output {
                 let count = self.stdout.read(&mut output[length..]).map_err(Failure::output)?;
                 open = count > 0;
                 length += count;
@@ -83,41 +94,11 @@ impl<'a> Running<'a> {
                     return Err(Failure::unusable(rule));
                 }
             }
-            if ended && (!open || !ready.output) {
+            if ended && !(open && has_output) {
                 output.truncate(length);
                 return Ok(output);
             }
-            ended |= ready.process;
-        }
-    }
-
-    fn wait(
-        &self,
-        open: bool,
-        deadline: Instant,
-        at_most: Option<Duration>,
-    ) -> Result<Ready, Failure> {
-        loop {
-            let left = deadline
-                .checked_duration_since(Instant::now())
-                .filter(|left| !left.is_zero())
-                .ok_or_else(Failure::hung)?;
-            let left = at_most.map_or(left, |at_most| at_most.min(left));
-            let mut descriptors = vec![PollFd::new(&self.process, PollFlags::IN)];
-            if open {
-                descriptors.push(PollFd::new(&self.stdout, PollFlags::IN));
-            }
-            match poll(&mut descriptors, timespec(left).as_ref()) {
-                Ok(0) if at_most.is_none() => {}
-                Ok(_) => {
-                    let is_ready = |index: usize| {
-                        descriptors.get(index).is_some_and(|one| !one.revents().is_empty())
-                    };
-                    return Ok(Ready { process: is_ready(0), output: is_ready(1) });
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Failure::output(errno)),
-            }
+            ended |= has_ended;
         }
     }
 
@@ -142,11 +123,6 @@ impl<'a> Running<'a> {
 fn is_ours(child: WaitId<'_>) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(child, look).is_ok()
-}
-
-struct Ready {
-    process: bool,
-    output: bool,
 }
 
 /// `None`, which waits for ever, only beyond what the kernel can count.

@@ -19,9 +19,9 @@ fn works_after(passes: &[&[(&str, Outcome)]]) -> bool {
         };
         let contribution =
             Contribution { asked: pass.iter().map(of_plugin).collect(), ..Contribution::default() };
-        asked.count(&contribution, true);
+        asked.note(&contribution, true, Duration::ZERO);
         // For another sandbox of the same pass.
-        asked.count(&contribution, false);
+        asked.note(&contribution, false, Duration::ZERO);
     }
     rotation.sets.insert("default".into(), asked);
     rotation.works_here("default")
