@@ -24,7 +24,7 @@ fn import(site: &Site, key: &str) -> Result<String> {
         format!("[registries.\".corp\"]\nca-certs = '''\n{}'''\n", site.authority.certificate()),
     )?;
     let output = Command::new(Program::KataConfigdev.path()?)
-        .args(["import", "docker-config", "--into"])
+        .args(["import", "docker-config", "--output", "-", "--into"])
         .args([base, config])
         .output()?;
     let told = String::from_utf8(output.stderr)?;
@@ -92,7 +92,7 @@ fn privileged_a_password_changes_and_no_pull_fails() -> Result<()> {
         let base = format!("[registries.\".\"]\nca-certs = '''\n{roots}'''\n");
         let base = scratch.write("base.toml", base)?;
         let output = Command::new(Program::KataConfigdev.path()?)
-            .args(["import", "docker-config", "--strict", "--into"])
+            .args(["import", "docker-config", "--strict", "--output", "-", "--into"])
             .args([base, manifests])
             .output()?;
         let told = String::from_utf8(output.stderr)?;

@@ -69,7 +69,7 @@ impl Site {
     /// What `kata-configdev` makes of this input, put below the base.
     fn made(&self, command: &str, input: &str) -> Result<String> {
         let base = self.base()?;
-        let words = command.split(' ').chain(["--into", &base]);
+        let words = command.split(' ').chain(["--output", "-", "--into", &base]);
         kata_configdev(&words.collect::<Vec<_>>(), input)
     }
 

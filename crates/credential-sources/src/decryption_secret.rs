@@ -38,7 +38,7 @@ use zeroize::Zeroizing;
 use self::reading::Reading;
 use crate::{Finding, Loss};
 
-pub use adding::{WithKeys, put_below};
+pub use adding::put_below;
 pub use images::prefix;
 
 /// The most items of all values of all secrets together, also of those that hold no key; a value

@@ -21,10 +21,12 @@
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
 //!   that a unit gives its program.
 //! - [`node_files`]: files that name others. `glob`: the patterns in such names, and of hosts.
-//! - [`mod@merge`]: offers put below what a document says, and who wins.
+//! - [`mod@merge`]: offers put below what a document says, and who wins. [`fn@combine`]: a whole
+//!   document put below another one.
 
 pub mod certs_d;
 pub mod client_identity;
+mod combine;
 pub mod containerd_config;
 mod cri_registries;
 pub mod crio_config;
@@ -46,6 +48,7 @@ pub mod systemd_unit;
 
 use serde::{Deserialize, Deserializer};
 
+pub use combine::{Combined, combine};
 pub use finding::{Finding, Loss, printable};
 pub use merge::merge;
 pub use offer::Offer;

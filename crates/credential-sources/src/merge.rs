@@ -41,10 +41,10 @@ use serde::Serialize;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use self::holder::{Holder, entry_name};
+use self::holder::Holder;
 use crate::{Finding, Loss, Offer, printable};
 
-pub(crate) use self::holder::holds_for;
+pub(crate) use self::holder::{entry_name, holds_for, lends};
 pub use self::holder::is_taken;
 
 /// A document with offers in it.

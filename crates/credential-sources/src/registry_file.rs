@@ -17,8 +17,7 @@
 //! - `reader`: a file that is being read. `report`: findings and faults.
 //! - `endpoint`: a host's address. `certificates`: the CA files. `client`: client
 //!   certificates.
-//! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above. `into`: behind a
-//!   document that is there.
+//! - `plan`, `assemble` with `draft` and `mirror_entry`, `document`: as above.
 
 pub(crate) mod assemble;
 mod certificates;
@@ -26,7 +25,6 @@ mod client;
 mod document;
 mod draft;
 pub(crate) mod endpoint;
-mod into;
 mod mirror_entry;
 pub(crate) mod plan;
 mod reader;

@@ -18,7 +18,7 @@ use crate::host_file::{FileError, FileFault};
 pub use linux_sys::replace::Keep;
 
 /// Only the owner may read or write: the image holds credentials.
-const MODE: u32 = 0o600;
+pub const MODE: u32 = 0o600;
 
 /// How the names of temporary files begin; what a killed process left behind is known by it.
 pub const TEMPORARY_PREFIX: &str = ".kata-configdev.";
@@ -43,8 +43,17 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
     if kind.is_file() || kind.is_block_device() { Ok(file) } else { Err(FileFault::NotDisk) }
 }
 
-/// Puts `content` into the file `path`, mode 0600: entirely or not at all, also for somebody who
-/// reads meanwhile.
+/// Puts `content` into the file `path`, mode 0600.
+///
+/// # Errors
+///
+/// As those of [`write_as()`].
+pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    write_as(path, content, MODE)
+}
+
+/// Puts `content` into the file `path`: entirely or not at all, also for somebody who reads
+/// meanwhile.
 ///
 /// The content goes into a temporary file of the same directory, which then takes the name. A
 /// regular file that has the name is replaced, not written into, so that its mode, its owner and
@@ -53,7 +62,7 @@ pub fn open_disk(path: &Path) -> Result<File, FileFault> {
 /// # Errors
 ///
 /// [`FileFault::NotRegular`], [`FileFault::Io`].
-pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
+pub fn write_as(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
     let Some(name) = path.file_name() else {
         return Err(FileFault::NotRegular.at(path));
     };
@@ -64,7 +73,9 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = openat(CWD, parent, flags, Mode::empty())
         .map_err(|errno| FileFault::from(errno).at(parent))?;
-    replace(&directory, name, content, Keep::AcrossCrash).map_err(|fault| fault.at(path))
+    let written = staged(&directory, name, content, mode, Keep::AcrossCrash)
+        .and_then(|staged| Ok(staged.take_name(&directory, name)?));
+    written.map_err(|fault| fault.at(path))
 }
 
 /// [`write()`] in a directory that is already open.
@@ -78,7 +89,7 @@ pub fn replace(
     content: &[u8],
     keep: Keep,
 ) -> Result<(), FileFault> {
-    Ok(staged(directory, name, content, keep)?.take_name(directory, name)?)
+    Ok(staged(directory, name, content, MODE, keep)?.take_name(directory, name)?)
 }
 
 /// [`replace`] in memory, for a file that is locked (`flock(2)`, shared) before it has its name,
@@ -92,7 +103,7 @@ pub fn replace_held(
     name: &OsStr,
     content: &[u8],
 ) -> Result<OwnedFd, FileFault> {
-    let staged = staged(directory, name, content, Keep::UntilReboot)?;
+    let staged = staged(directory, name, content, MODE, Keep::UntilReboot)?;
     let held = staged.open()?;
     flock(&held, FlockOperation::NonBlockingLockShared)?;
     staged.take_name(directory, name)?;
@@ -104,6 +115,7 @@ fn staged<'d>(
     directory: &'d OwnedFd,
     name: &OsStr,
     content: &[u8],
+    mode: u32,
     keep: Keep,
 ) -> Result<Staged<'d, OwnedFd>, FileFault> {
     match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -115,7 +127,7 @@ fn staged<'d>(
     }
     for attempt in 0..MAX_ATTEMPTS {
         let temporary = format!("{TEMPORARY_PREFIX}{}.{attempt}", std::process::id());
-        match Staged::write(directory, temporary, content, MODE, None, keep) {
+        match Staged::write(directory, temporary, content, mode, None, keep) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             written => return Ok(written?),
         }

@@ -21,7 +21,11 @@ impl Document {
     ///
     /// [`Rule::DocumentTooLong`] where it has more than [`MAX_DOCUMENT_BYTES`].
     pub fn to_toml(&self) -> Result<Zeroizing<String>, Rule> {
-        let text = Zeroizing::new(String::with_capacity(MAX_DOCUMENT_BYTES));
+        let bytes = self.written_bytes();
+        if bytes > MAX_DOCUMENT_BYTES {
+            return Err(Rule::DocumentTooLong);
+        }
+        let text = Zeroizing::new(String::with_capacity(bytes));
         let mut out = Out { text: Some(text), length: 0 };
         write_table("", &slots::of(self, Purpose::Write), &mut out)
             .map_err(|_| Rule::DocumentTooLong)?;

@@ -29,7 +29,7 @@ fuzzing::target!(|bytes: &[u8]| {
     let file = SourceFile { name: "a", text: bytes };
     let offers = |widening| {
         let imported = import(&[file], Some("default"), widening);
-        for finding in imported.findings.iter().chain(&imported.faults) {
+        for finding in imported.findings.iter().chain(&imported.unread).chain(&imported.faults) {
             assert!(!finding.to_string().contains(char::is_control));
         }
         let merged = merge(b"", &imported.offers).expect("fits into an empty document");

@@ -1,40 +1,15 @@
 //! Keys put into a document.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use registry_config::{
-    Checked, DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, RegistryName,
-    Warning,
+    DecryptionKey, Document, MAX_DECRYPTION_KEYS, MAX_DECRYPTION_TABLES, RegistryName,
 };
-use zeroize::Zeroizing;
 
 use super::Key;
+use crate::combine::Combined;
 use crate::merge::{self, MergeError};
 use crate::{Finding, Loss};
-
-/// A document with keys in it.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct WithKeys {
-    /// Its text, the same bytes as before where nothing was added.
-    pub text: Zeroizing<Vec<u8>>,
-    /// The text, parsed.
-    pub document: Document,
-    /// What its author may not have meant, as of any document.
-    pub warnings: Vec<Warning>,
-    /// What was not added.
-    pub findings: Vec<Finding>,
-}
-
-impl fmt::Debug for WithKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WithKeys")
-            .field("document", &self.document)
-            .field("findings", &self.findings)
-            .finish_non_exhaustive()
-    }
-}
 
 /// Adds keys to a document, each to the tables of the images that it is for. Those that a table has
 /// already are not added again, and no more than fit.
@@ -42,12 +17,12 @@ impl fmt::Debug for WithKeys {
 /// # Errors
 ///
 /// As those of [`merge`](crate::merge()).
-pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> {
+pub fn put_below(document: &[u8], keys: &[Key]) -> Result<Combined, MergeError> {
     let checked = merge::read(document, keys.is_empty())?;
     let mut findings = Vec::new();
     let added = wanted(&checked.document, keys, &mut findings)?;
     if added.is_empty() {
-        return Ok(WithKeys::new(document.to_vec().into(), checked, findings));
+        return Ok(Combined::unchanged(document, checked, findings));
     }
     let mut config = checked.document;
     for (name, keys) in added {
@@ -59,10 +34,7 @@ pub fn put_below(document: &[u8], keys: &[Key]) -> Result<WithKeys, MergeError> 
         // In front of the document's own, which are tried after them.
         list.splice(..0, keys);
     }
-    let mut text = config.to_toml().map_err(MergeError::Unwritten)?;
-    let text = Zeroizing::new(std::mem::take(&mut *text).into_bytes());
-    let checked = Document::parse(&text).map_err(MergeError::Result)?;
-    Ok(WithKeys::new(text, checked, findings))
+    Combined::written(&config, findings)
 }
 
 /// What is added to which table; that for every image has no name.
@@ -112,12 +84,6 @@ fn wanted<'k>(
         }
     }
     Ok(added)
-}
-
-impl WithKeys {
-    fn new(text: Zeroizing<Vec<u8>>, checked: Checked, findings: Vec<Finding>) -> Self {
-        Self { text, document: checked.document, warnings: checked.warnings, findings }
-    }
 }
 
 fn is_same(one: &DecryptionKey, other: &DecryptionKey) -> bool {

@@ -123,7 +123,7 @@ fn has_credentials((_, entry): &(&RegistryName, &Registry)) -> bool {
 ///
 /// A name without a port is offered for the registry on port 443. Where the document has an entry
 /// for that port, a new one without a port would hold for all the other ports and for that one not.
-pub(super) fn entry_name(registries: &Registries, name: RegistryName) -> RegistryName {
+pub(crate) fn entry_name(registries: &Registries, name: RegistryName) -> RegistryName {
     let on_https = name.with_https_port();
     if registries.get(&on_https).is_some() { on_https } else { name }
 }
@@ -168,7 +168,7 @@ fn has_roots_of_its_own(entry: &Registry) -> bool {
 }
 
 /// Whether an entry's credentials go to a mirror.
-fn lends(registries: &Registries, entry: &Registry) -> bool {
+pub(crate) fn lends(registries: &Registries, entry: &Registry) -> bool {
     let mut mirrors = entry.mirrors.iter();
     mirrors.any(|mirror| registries.literal_entry_for(mirror.host()).is_none())
 }

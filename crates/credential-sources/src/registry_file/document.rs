@@ -44,18 +44,11 @@ impl Import {
         }
         let Written { document, mut report } =
             Written::of(&document(entries, system_roots), report);
-        match document.as_ref().map(|text| Document::parse(text.expose().as_bytes())) {
-            Some(Ok(checked)) => {
-                for warning in checked.warnings {
-                    report.note(DOCUMENT, &warning.key, warning.effect.to_string());
-                }
+        let parsed = document.as_ref().map(|text| Document::parse(text.expose().as_bytes()));
+        if let Some(Err(problems)) = parsed {
+            for problem in problems.iter() {
+                report.fault(DOCUMENT, &problem.key, problem.rule.to_string());
             }
-            Some(Err(problems)) => {
-                for problem in problems.iter() {
-                    report.fault(DOCUMENT, &problem.key, problem.rule.to_string());
-                }
-            }
-            None => {}
         }
         let document = document.filter(|_| report.faults.is_empty());
         Written { document, report }

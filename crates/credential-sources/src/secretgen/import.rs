@@ -36,8 +36,10 @@ pub struct Imported {
     pub offers: Vec<Offer>,
     /// What could not be taken over as it stands.
     pub findings: Vec<Finding>,
-    /// What cannot be read at all. As for kubelet, which makes nothing of a keyring with one bad
-    /// secret, the offers are not to be used then.
+    /// Secrets that cannot be read. The kubelet makes nothing of a keyring with one of them; the
+    /// other secrets of a file are good.
+    pub unread: Vec<Finding>,
+    /// Files that cannot be read. The offers are not to be used then.
     pub faults: Vec<Finding>,
 }
 
@@ -168,7 +170,12 @@ impl Reading {
             Ok(Shape::Legacy) => DockerConfig::parse_legacy(text),
             // Perhaps YAML that begins with a brace.
             Err(error @ ConfigError::NotJson { .. }) => {
-                return self.manifests(name, text).map_err(|_| error.to_string());
+                let is_any =
+                    |object: &Object| matches!(object, Object::Other(kind) if kind.is_empty());
+                return match secret_manifest::parse(text) {
+                    Ok(objects) if !objects.iter().all(is_any) => self.manifests(name, text),
+                    _ => Err(error.to_string()),
+                };
             }
             Err(error) => Err(error),
         };
@@ -227,8 +234,7 @@ impl Reading {
                     imported.findings.push(finding);
                 }
                 Err(error) => {
-                    let fault = Finding::new(&source, "", Loss::Lost, error);
-                    imported.faults.push(fault);
+                    imported.unread.push(Finding::new(&source, "", Loss::Lost, error));
                 }
             }
         }

@@ -75,7 +75,7 @@ impl Arguments {
                 None => Ok((documents, images)),
             };
         }
-        outcome::require_one_stdin(&self.files, None)?;
+        outcome::require_one_stdin(&self.files)?;
         Ok((&self.files, &[]))
     }
 }

@@ -181,9 +181,12 @@ pub enum UsageError {
     /// What `detach --socket` names is something else.
     #[error("remove {}: it is no socket", .0.display())]
     NoSocket(PathBuf),
-    /// The output of `new` is there.
+    /// The output of `new` or of an import is there.
     #[error("write {}: it exists already", .0.display())]
     OutputExists(PathBuf),
+    /// Standard output is redirected to the file of `--into` or of `--output`.
+    #[error("write {}: it is standard output too, and the shell has emptied it", .0.display())]
+    OutputEmptied(PathBuf),
 }
 
 impl UsageError {
@@ -210,6 +213,10 @@ impl UsageError {
             Self::RegistryName(_) => "write it as in registry.corp:5000 or quay.io/team",
             Self::NoSocket(_) => "give the path that attach --socket was given",
             Self::OutputExists(_) => "give another path, or --force to replace it",
+            Self::OutputEmptied(_) => {
+                "put back what was in it, and leave the redirection out: the file is written \
+                without it"
+            }
             Self::StandardInputTwice => "give it once",
         }
     }

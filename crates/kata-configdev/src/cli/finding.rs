@@ -62,6 +62,11 @@ impl Input {
         self.metadata.as_ref().filter(|file| file.is_file())
     }
 
+    /// The mode of that file.
+    pub fn mode(&self) -> Option<u32> {
+        self.file().map(|file| file.permissions().mode() & 0o7777)
+    }
+
     /// Whether it is a file that can be read again.
     pub fn is_file(&self) -> bool {
         self.file().is_some()

@@ -2,15 +2,12 @@
 
 mod by_namespace;
 mod cdh;
-mod certs_d;
-mod containerd_config;
 mod decryption_secret;
 mod docker_config;
+mod node_file;
 pub(super) mod outcome;
 mod proxy_environment;
-mod registries_conf;
-mod registries_yaml;
-mod registry_file;
+pub(super) mod target;
 
 use std::io::Write;
 
@@ -21,38 +18,101 @@ use crate::cli::CommandError;
 /// Makes a document of files that others use: credentials, CA certificates, mirrors, proxies,
 /// decryption keys.
 ///
-/// The document goes to standard output, with the secrets of the files; what could not be taken
-/// over as it stands goes to standard error.
+/// The document goes to standard output, with the secrets of the files, or with --output into a
+/// file of mode 0600. With --into it goes into the document that is added to, which loses its
+/// comments. What could not be taken over as it stands goes to standard error.
 #[derive(Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Import {
     #[command(subcommand)]
-    source: Source,
+    kind: Kind,
 }
 
+/// What the argument of `certs.d` is.
+const CERTS_D: &str = "The directory with a directory for each registry";
+
 #[derive(Debug, Subcommand)]
-enum Source {
+enum Kind {
     DockerConfig(docker_config::Arguments),
     DecryptionSecret(decryption_secret::Arguments),
-    #[command(name = "certs.d")]
-    CertsD(certs_d::Arguments),
-    ContainerdConfig(containerd_config::Arguments),
-    RegistriesYaml(registries_yaml::Arguments),
-    RegistriesConf(registries_conf::Arguments),
+    /// Makes a document of the directories that containerd, Docker and podman have for registries.
+    ///
+    /// Each directory is named after a registry: registry.corp, registry.corp:5000,
+    /// registry.corp_5000_, or _default for all others. hosts.toml (containerd) or *.crt (all
+    /// three) in it say how the registry is reached. Of the hosts in hosts.toml the first becomes
+    /// the mirror.
+    #[command(
+        name = "certs.d",
+        verbatim_doc_comment,
+        mut_arg("file", |file| file.value_name("DIRECTORY").help(CERTS_D)),
+        after_help = "\
+Examples:
+  kata-configdev import certs.d --output imagepuller.toml /etc/containerd/certs.d
+  kata-configdev import certs.d --keep-system-roots /etc/docker/certs.d > imagepuller.toml
+  kata-configdev import certs.d --into imagepuller.toml /etc/containerd/certs.d
+  kata-configdev import certs.d --root /host --strict --json /etc/containers/certs.d | jq .findings"
+    )]
+    CertsD(node_file::Arguments),
+    /// Makes a document of containerd's config.toml, of version 1, 2, 3 or 4: the registries of its
+    /// CRI plugin.
+    ///
+    /// Files that it imports are read as containerd does, and the directories of config_path as
+    /// import certs.d does. Beside config_path, only the credentials of the file count. From
+    /// standard input no other file is imported: "containerd config dump" has them in it.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "\
+Examples:
+  kata-configdev import containerd-config --output imagepuller.toml /etc/containerd/config.toml
+  kata-configdev import containerd-config --root /host --strict /etc/containerd/config.toml
+  containerd config dump | kata-configdev import containerd-config --output imagepuller.toml -"
+    )]
+    ContainerdConfig(node_file::Arguments),
+    /// Makes a document of the registries.yaml of K3s or RKE2.
+    ///
+    /// Of several endpoints the first becomes the mirror. As K3s does, the document has the
+    /// registry itself asked where the mirror fails; take mirror-fallback out if the node runs with
+    /// --disable-default-registry-endpoint.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "\
+Examples:
+  kata-configdev import registries-yaml --output new.toml /etc/rancher/k3s/registries.yaml
+  kata-configdev import registries-yaml --strict /etc/rancher/rke2/registries.yaml > new.toml
+  decrypt-my-registries | kata-configdev import registries-yaml -"
+    )]
+    RegistriesYaml(node_file::Arguments),
+    /// Makes a document of the registries.conf (version 2) of podman, CRI-O, skopeo or buildah.
+    ///
+    /// Taken over are whole hosts with their mirrors, insecure and blocked ones, and tables for
+    /// some repositories where mirrors with a prefix can say the same. Certificates are in another
+    /// place: see import certs.d.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "\
+Examples:
+  kata-configdev import registries-conf --output imagepuller.toml /etc/containers/registries.conf
+  kata-configdev import registries-conf --json /etc/containers/registries.conf | jq .findings"
+    )]
+    RegistriesConf(node_file::Arguments),
     ProxyEnvironment(proxy_environment::Arguments),
     Cdh(cdh::Arguments),
 }
 
 /// Imports what `arguments` name.
 pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError> {
-    match &arguments.source {
-        Source::DockerConfig(arguments) => docker_config::run(arguments, out),
-        Source::DecryptionSecret(arguments) => decryption_secret::run(arguments, out),
-        Source::CertsD(arguments) => certs_d::run(arguments, out),
-        Source::ContainerdConfig(arguments) => containerd_config::run(arguments, out),
-        Source::RegistriesYaml(arguments) => registries_yaml::run(arguments, out),
-        Source::RegistriesConf(arguments) => registries_conf::run(arguments, out),
-        Source::ProxyEnvironment(arguments) => proxy_environment::run(arguments, out),
-        Source::Cdh(arguments) => cdh::run(arguments, out),
-    }
+    let (options, imported) = match &arguments.kind {
+        Kind::DockerConfig(of) => match &of.by_namespace {
+            Some(directory) => return by_namespace::run(of, directory, out),
+            None => (&of.options, of.read()?),
+        },
+        Kind::DecryptionSecret(of) => (&of.options, of.read()?),
+        Kind::CertsD(of) => (&of.options, of.certs_d()?),
+        Kind::ContainerdConfig(of) => (&of.options, of.containerd_config()?),
+        Kind::RegistriesYaml(of) => (&of.options, of.registries_yaml()?),
+        Kind::RegistriesConf(of) => (&of.options, of.registries_conf()?),
+        Kind::ProxyEnvironment(of) => (&of.options, of.read()?),
+        Kind::Cdh(of) => (&of.options, of.read()?),
+    };
+    imported.finish(options, out)
 }

@@ -15,11 +15,11 @@ use registry_config::{Credentials, Document, MAX_CREDENTIAL_BYTES, RegistryName,
 use zeroize::Zeroizing;
 
 use super::finding::{self, Input};
-use super::import::outcome::{self, label};
-use crate::choice::DocumentText;
+use super::import::outcome::label;
+use super::import::target::Target;
 use crate::cli::{CommandError, UsageError};
+use crate::exit;
 use crate::host_file::{FileFault, read_named};
-use crate::{exit, image_file};
 
 /// Writes the first document, or adds a registry to one: an account, its certificate authorities.
 ///
@@ -27,8 +27,8 @@ use crate::{exit, image_file};
 /// document itself, because guests have no files of the node. What `check` would warn about goes to
 /// standard error.
 ///
-/// Without --output the document goes to standard output, with the password: umask 077 keeps the
-/// file that it is written to from other users.
+/// Without --output and --into the document goes to standard output, with the password: umask 077
+/// keeps the file that it is written to from other users.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -38,8 +38,8 @@ Examples:
   pass show registry.corp | kata-configdev new --registry registry.corp --user puller \\
     --password-stdin --ca /etc/ssl/corp.pem --output imagepuller.toml
   pass show quay.io | kata-configdev new --into imagepuller.toml --registry quay.io/team \\
-    --user team+robot --password-stdin --output imagepuller.toml
-  kata-configdev new --registry . --ca /etc/ssl/corp-proxy.pem > imagepuller.toml"
+    --user team+robot --password-stdin
+  kata-configdev new --registry . --ca /etc/ssl/corp-proxy.pem --output imagepuller.toml"
 )]
 pub struct Arguments {
     /// The registry, as in registry.corp, registry.corp:5000 or quay.io/team; .corp is every host
@@ -57,17 +57,8 @@ pub struct Arguments {
     /// web's; "-" for standard input.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Add the registry to this document and write it anew, without comments, instead of beginning
-    /// a new one.
-    #[arg(long, value_name = "DOCUMENT")]
-    into: Option<PathBuf>,
-    /// Write the document to this file, mode 0600. A file that is there is replaced only if it is
-    /// that of --into.
-    #[arg(long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace the file of --output, whatever it is.
-    #[arg(long, requires = "output")]
-    force: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Writes the document that `arguments` describe.
@@ -79,15 +70,24 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         let fault = rule.split(": write").next().unwrap_or_default();
         UsageError::RegistryName(fault.to_owned())
     })?;
-    arguments.require_output()?;
+    let target = &arguments.target;
     let password = arguments.password_stdin.then(|| PathBuf::from("-"));
-    let inputs: Vec<PathBuf> = arguments.ca.iter().cloned().chain(password).collect();
-    outcome::require_one_stdin(&inputs, arguments.into.as_ref())?;
+    target.require(arguments.ca.iter().chain(&password))?;
 
-    let Some(before) = before(arguments.into.as_deref())? else {
-        return Ok(exit::DATA);
+    let base = target.base()?;
+    let mut text = match &base {
+        None => Zeroizing::new(Vec::new()).into(),
+        Some(input) => match Document::parse(&input.text) {
+            Ok(_) => input.text.clone(),
+            Err(problems) => {
+                let path = target.base_name();
+                let mut err = io::stderr();
+                finding::print(&mut err, Path::new(&path), "", &input.findings(&problems))?;
+                writeln!(err, "{path}: not valid, nothing was written")?;
+                return Ok(exit::DATA);
+            }
+        },
     };
-    let mut text = before;
     if let Some(path) = &arguments.ca {
         text = entry::with_roots(&text, &name, certificates(path)?)?;
     }
@@ -99,49 +99,14 @@ pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandErr
         };
         text = entry::with_account(&text, &offer)?;
     }
-    let input = Input::of(text, None);
-    let target = arguments.output.as_deref();
-    let told = target.unwrap_or(Path::new("the new document"));
+    let all = [target.header().as_bytes(), &text].concat();
+    let input = Input::of(Zeroizing::new(all).into(), None);
+    let told = target.file().unwrap_or(Path::new("the new document"));
     if !finding::is_valid(&input, told, "nothing was written")? {
         return Ok(exit::DATA);
     }
-    match target {
-        Some(path) => image_file::write(path, &input.text).map_err(CommandError::output)?,
-        None => out.write_all(&input.text)?,
-    }
+    target.write(base.as_ref(), &input.text, out)?;
     Ok(0)
-}
-
-impl Arguments {
-    /// Requires that nothing is lost by the output.
-    fn require_output(&self) -> Result<(), UsageError> {
-        match &self.output {
-            Some(path) if !self.force && self.into.as_ref() != Some(path) => {
-                let is_there = path.symlink_metadata().is_ok();
-                let lost = is_there.then(|| UsageError::OutputExists(path.clone()));
-                lost.map_or(Ok(()), Err)
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The document that is added to; `None` where it is not valid, which is told.
-fn before(path: Option<&Path>) -> Result<Option<DocumentText>, CommandError> {
-    let Some(path) = path else {
-        return Ok(Some(Zeroizing::new(Vec::new()).into()));
-    };
-    let input = Input::read(path)?;
-    match Document::parse(&input.text) {
-        Ok(_) => Ok(Some(input.text)),
-        Err(problems) => {
-            let mut err = io::stderr();
-            let path = label(path);
-            finding::print(&mut err, Path::new(&path), "", &input.findings(&problems))?;
-            writeln!(err, "{path}: not valid, nothing was written")?;
-            Ok(None)
-        }
-    }
 }
 
 /// The certificates of a file; what else is in it is told.

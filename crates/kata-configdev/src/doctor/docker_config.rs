@@ -54,7 +54,7 @@ pub fn check(node: &NodeRoot, set: &Set<'_>, findings: &mut Vec<Finding>) {
     let message = format!(
         "the kubelet pulls on the host with credentials for {}{more} from here, which guests do \
         not have; add them where guests should: kata-configdev import docker-config --into {into} \
-        {} > new.toml",
+        {}",
         told.join(", "),
         shown(path.as_os_str().as_encoded_bytes())
     );

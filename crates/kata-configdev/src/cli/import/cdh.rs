@@ -1,6 +1,5 @@
 //! `kata-configdev import cdh`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use cdh_config::{MAX_CDH_BYTES, MAX_PARAMETERS_BYTES, Meaning};
@@ -8,7 +7,7 @@ use clap::Args;
 use credential_sources::{Finding, Loss};
 use serde_json::json;
 
-use super::outcome::{self, Outcome, Printed, label};
+use super::outcome::{Content, Imported, Options, label};
 use crate::cli::CommandError;
 use crate::cli::policy::measured;
 use crate::host_file::read_named;
@@ -25,7 +24,7 @@ const POLICY: &str = "image.image_security_policy";
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  kata-configdev import cdh cdh.toml > measured.toml
+  kata-configdev import cdh --output measured.toml cdh.toml
   kata-configdev import cdh --parameters /proc/cmdline cdh.toml"
 )]
 pub struct Arguments {
@@ -36,56 +35,49 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
     #[command(flatten)]
-    printed: Printed,
+    pub options: Options,
 }
 
-/// Imports `arguments.file`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    let text = read_named(&arguments.file, MAX_CDH_BYTES)?;
-    let parameters = arguments.parameters.as_deref();
-    let parameters = parameters.map(|path| read_named(path, MAX_PARAMETERS_BYTES));
-    let parameters = parameters.transpose()?.unwrap_or_default();
-    let source = label(&arguments.file);
-    let finding = |found: &cdh_config::Finding| {
-        let cdh_config::Finding { place, text } = found;
-        let text = match place.line {
-            0 => text.clone(),
-            line => format!("line {line}: {text}"),
+impl Arguments {
+    pub fn read(&self) -> Result<Imported, CommandError> {
+        let parameters = self.parameters.as_ref();
+        self.options.target.require([&self.file].into_iter().chain(parameters))?;
+        let text = read_named(&self.file, MAX_CDH_BYTES)?;
+        let parameters = parameters.map(|path| read_named(path, MAX_PARAMETERS_BYTES));
+        let parameters = parameters.transpose()?.unwrap_or_default();
+        let source = label(&self.file);
+        let finding = |found: &cdh_config::Finding| {
+            let cdh_config::Finding { place, text } = found;
+            let text = match place.line {
+                0 => text.clone(),
+                line => format!("line {line}: {text}"),
+            };
+            Finding::new(&source, &place.key, Loss::Lost, text)
         };
-        Finding::new(&source, &place.key, Loss::Lost, text)
-    };
-    let parameters = String::from_utf8_lossy(&parameters);
-    let (meaning, faults) = match cdh_config::read(Some(&text), &parameters) {
-        Ok(meaning) => (meaning, Vec::new()),
-        Err(problems) => (Meaning::default(), problems),
-    };
-    let mut faults: Vec<_> = faults.iter().map(finding).collect();
-    let mut findings: Vec<_> = meaning.notes.iter().map(finding).collect();
-    let of_policy = |loss: Loss, text: String| Finding::new(&source, POLICY, loss, text);
-    match measured::warnings(&meaning.document) {
-        Ok(warnings) => {
-            let noted = warnings.into_iter();
-            findings.extend(noted.map(|warning| of_policy(Loss::Note, warning.message)));
+        let parameters = String::from_utf8_lossy(&parameters);
+        let (meaning, faults) = match cdh_config::read(Some(&text), &parameters) {
+            Ok(meaning) => (meaning, Vec::new()),
+            Err(problems) => (Meaning::default(), problems),
+        };
+        let mut faults: Vec<_> = faults.iter().map(finding).collect();
+        let mut findings: Vec<_> = meaning.notes.iter().map(finding).collect();
+        let of_policy = |loss: Loss, text: String| Finding::new(&source, POLICY, loss, text);
+        match measured::warnings(&meaning.document) {
+            Ok(warnings) => {
+                let noted = warnings.into_iter();
+                findings.extend(noted.map(|warning| of_policy(Loss::Note, warning.message)));
+            }
+            Err(problems) => {
+                let faulty = problems.iter().map(|problem| problem.rule.to_string());
+                faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
+            }
         }
-        Err(problems) => {
-            let faulty = problems.iter().map(|problem| problem.rule.to_string());
-            faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
+        if faults.is_empty() && meaning.document.written_bytes() == 0 {
+            let text = "says nothing about image pulls, so that the document is empty";
+            findings.push(Finding::new(&source, "", Loss::Note, text));
         }
-    }
-    // It was written before, for its own reader.
-    let text = meaning.document.to_toml().unwrap_or_default();
-    if faults.is_empty() && outcome::says_nothing(&text) {
-        let text = "says nothing about image pulls, so that the document is empty";
-        findings.push(Finding::new(&source, "", Loss::Note, text));
-    }
-    let outcome = Outcome {
-        document: Some(&text),
-        findings: &findings,
-        faults: &faults,
-        unlisted: 0,
+        let content = Content::Measured(Box::new(meaning.document), source);
         // A guest with such a file pulls.
-        is_empty: false,
-        more: json!({}),
-    };
-    outcome.finish(arguments.printed, out)
+        Ok(Imported { content, is_empty: false, findings, faults, more: json!({}) })
+    }
 }

@@ -1,12 +1,11 @@
 //! `kata-configdev import decryption-secret`.
 
 use std::fs::{File, read_dir};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use credential_sources::decryption_secret::{
-    Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, WithKeys, import, prefix, put_below,
+    Imported, MAX_VALUE_BYTES, MAX_VALUES, Source, Values, import, prefix,
 };
 use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
 use foreign_text::bounded::read_file;
@@ -14,9 +13,8 @@ use registry_config::RegistryName;
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::outcome::{self, Outcome, Printed, label};
+use super::outcome::{self, Options, label};
 use crate::cli::CommandError;
-use crate::cli::finding::Input;
 use crate::host_file::{FileFault, read_named};
 
 /// Makes a document of the keys that encrypted images are opened with.
@@ -31,34 +29,29 @@ use crate::host_file::{FileFault, read_named};
 /// Keys are for every image, unless --for or the annotation "images" of their secret says
 /// otherwise.
 ///
-/// The document holds the keys: umask 077 keeps the file that it is written to from other users. A
-/// node has it, so that they protect images against the registry and its readers, not against the
-/// node.
+/// The document holds the keys: --output keeps it from other users. A node has it, so that they
+/// protect images against the registry and its readers, not against the node.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  umask 077
-  kata-configdev import decryption-secret image-key.pem > imagepuller.toml
+  kata-configdev import decryption-secret --output imagepuller.toml image-key.pem
   kubectl get secret image-keys -o yaml |
-    kata-configdev import decryption-secret - > imagepuller.toml
+    kata-configdev import decryption-secret --into imagepuller.toml -
   kata-configdev import decryption-secret --into imagepuller.toml --strict \\
-    --for registry.corp/team-a /run/secrets/image-keys > new.toml"
+    --for registry.corp/team-a /run/secrets/image-keys"
 )]
 pub struct Arguments {
     /// The files and directories, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Add to this document and write it anew, without comments, instead of beginning a new one.
-    #[arg(long, value_name = "DOCUMENT")]
-    into: Option<PathBuf>,
     /// The keys are for the images of this host, or of its repositories below a prefix
     /// (registry.corp/team-a), whatever their secrets say; may be given several times.
     #[arg(long = "for", value_name = "PREFIX", value_parser = prefix)]
     images: Vec<RegistryName>,
     #[command(flatten)]
-    printed: Printed,
+    pub options: Options,
 }
 
 /// What was read from one place.
@@ -67,34 +60,24 @@ enum Content {
     Directory(Values),
 }
 
-/// Imports `arguments.files`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    outcome::require_one_stdin(&arguments.files, arguments.into.as_ref())?;
-    let contents: Vec<_> = arguments
-        .files
-        .iter()
-        .map(|path| Ok((label(path), content(path)?)))
-        .collect::<Result<_, CommandError>>()?;
-    let sources = contents.iter().map(|(name, content)| match content {
-        Content::File(text) => Source::File { name, text },
-        Content::Directory(values) => Source::Mounted { name, values },
-    });
-    let mut imported = import(&sources.collect::<Vec<_>>(), &arguments.images);
-    let complete = match &arguments.into {
-        Some(path) => complete(&Input::read(path)?.text, &label(path), &mut imported),
-        None => complete(&[], "the document", &mut imported),
-    };
-    let keys = imported.keys.iter().map(|key| key.source.as_str());
-    let outcome = Outcome {
-        document: complete.as_ref().and_then(|complete| std::str::from_utf8(&complete.text).ok()),
-        findings: &imported.findings,
-        faults: &imported.faults,
-        unlisted: 0,
+impl Arguments {
+    pub fn read(&self) -> Result<outcome::Imported, CommandError> {
+        self.options.target.require(&self.files)?;
+        let contents = self.files.iter().map(|path| Ok((label(path), content(path)?)));
+        let contents: Vec<_> = contents.collect::<Result<_, CommandError>>()?;
+        let sources = contents.iter().map(|(name, content)| match content {
+            Content::File(text) => Source::File { name, text },
+            Content::Directory(values) => Source::Mounted { name, values },
+        });
+        let Imported { keys, findings, faults, .. } =
+            import(&sources.collect::<Vec<_>>(), &self.images);
+        let sources = keys.iter().map(|key| key.source.as_str());
+        let more = json!({"keys": sources.collect::<Vec<_>>()});
         // A document to which nothing is added is one all the same; a warning says so.
-        is_empty: imported.keys.is_empty() && arguments.into.is_none(),
-        more: json!({"keys": keys.collect::<Vec<_>>()}),
-    };
-    outcome.finish(arguments.printed, out)
+        let is_empty = keys.is_empty() && self.options.target.into.is_none();
+        let content = outcome::Content::Keys(keys);
+        Ok(outcome::Imported { content, is_empty, findings, faults, more })
+    }
 }
 
 fn content(path: &Path) -> Result<Content, CommandError> {
@@ -126,13 +109,4 @@ fn directory(path: &Path) -> Result<Values, FileFault> {
         values.insert(name.into_owned(), value);
     }
     Ok(values)
-}
-
-/// Adds the keys to a document. What is wrong with it becomes a fault.
-fn complete(document: &[u8], name: &str, imported: &mut Imported) -> Option<WithKeys> {
-    let complete = put_below(document, &imported.keys);
-    let complete = outcome::added(complete, name, &mut imported.faults)?;
-    imported.findings.extend_from_slice(&complete.findings);
-    imported.findings.extend(outcome::notes(&complete.warnings));
-    Some(complete)
 }

@@ -1,19 +1,16 @@
 //! `kata-configdev import docker-config`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 use credential_sources::docker_config::Widening;
-use credential_sources::merge::{Merged, Origin, merge};
-use credential_sources::secret_manifest::MAX_MANIFEST_BYTES;
-use credential_sources::secretgen::{ByNamespace, Imported, SourceFile, import};
-use serde_json::{Value, json};
+use credential_sources::secret_manifest::MAX_MANIFEST_BYTES as MAX;
+use credential_sources::secretgen::{self, SourceFile, import};
+use serde_json::json;
+use zeroize::Zeroizing;
 
-use super::by_namespace;
-use super::outcome::{self, Outcome, Printed, label};
+use super::outcome::{Content, Imported, Options, label};
 use crate::cli::CommandError;
-use crate::cli::finding::Input;
 use crate::host_file::read_named;
 
 /// Makes a document of the credentials for image pulls that docker, podman and Kubernetes keep.
@@ -28,17 +25,15 @@ use crate::host_file::read_named;
 /// their SecretExport, then those of --namespace, then those exported to it by name, then by
 /// namespace and name; secrets without a weight count more than plain files.
 ///
-/// The document holds the passwords: umask 077 keeps the file that it is written to from other
-/// users.
+/// The document holds the passwords: --output keeps it from other users.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "\
 Examples:
-  umask 077
-  kata-configdev import docker-config ~/.docker/config.json > imagepuller.toml
-  kubectl get secret regcred -o yaml | kata-configdev import docker-config - > imagepuller.toml
-  kata-configdev import docker-config --into imagepuller.toml --strict pull-secret.yaml > new.toml
+  kata-configdev import docker-config --output imagepuller.toml ~/.docker/config.json
+  kubectl get secret regcred -o yaml | kata-configdev import docker-config --into imagepuller.toml -
+  kata-configdev import docker-config --into imagepuller.toml --strict pull-secret.yaml
   kubectl get secrets -A --field-selector type=kubernetes.io/dockerconfigjson -o yaml |
     kata-configdev import docker-config --by-namespace /etc/kata-configdev/tenants -
   kata-configdev import docker-config --json auth.json | jq .findings"
@@ -47,9 +42,6 @@ pub struct Arguments {
     /// The files, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Add to this document, whose own credentials win, and write it anew, without comments.
-    #[arg(long, value_name = "DOCUMENT")]
-    into: Option<PathBuf>,
     /// The namespace whose secrets come before those of others.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -57,72 +49,55 @@ pub struct Arguments {
     /// directory: NAMESPACE.toml, mode 0600. Only manifests are taken. A namespace with a secret
     /// that cannot be read gets none, and keeps the file that it has (exit code 65); the others are
     /// written, with --strict none. The files written are listed on standard output.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["into", "namespace"])]
-    by_namespace: Option<PathBuf>,
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["into", "output", "namespace"])]
+    pub by_namespace: Option<PathBuf>,
     /// Take entries for some repositories for the whole registry, and "*.corp" for every depth
     /// below corp.
     #[arg(long)]
     allow_widening: bool,
     #[command(flatten)]
-    printed: Printed,
+    pub options: Options,
 }
 
-/// Imports `arguments.files`.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    outcome::require_one_stdin(&arguments.files, arguments.into.as_ref())?;
-    let files: Vec<_> = arguments
-        .files
-        .iter()
-        .map(|path| Ok((label(path), read_named(path, MAX_MANIFEST_BYTES)?)))
-        .collect::<Result<_, CommandError>>()?;
-    let files: Vec<_> = files.iter().map(|(name, text)| SourceFile { name, text }).collect();
-    let widening = if arguments.allow_widening { Widening::Allowed } else { Widening::Refused };
-    if let Some(directory) = &arguments.by_namespace {
-        let namespaces = ByNamespace::read(&files);
-        return by_namespace::run(&namespaces, directory, widening, arguments.printed, out);
+/// Files with their names.
+type Contents = Vec<(String, Zeroizing<Vec<u8>>)>;
+
+impl Arguments {
+    pub fn read(&self) -> Result<Imported, CommandError> {
+        let contents = self.contents()?;
+        let namespace = self.namespace.as_deref();
+        Ok(of_accounts(import(&files(&contents), namespace, self.widening())))
     }
-    let mut imported = import(&files, arguments.namespace.as_deref(), widening);
-    let merged = match &arguments.into {
-        Some(path) => merged(&Input::read(path)?.text, &label(path), &mut imported),
-        None => merged(&[], "the document", &mut imported),
-    };
-    let merged = merged.filter(|_| imported.faults.is_empty());
-    let origins = merged.iter().flat_map(|merged| &merged.origins);
-    let outcome = Outcome {
-        document: merged.as_ref().and_then(|merged| std::str::from_utf8(&merged.text).ok()),
-        findings: &imported.findings,
-        faults: &imported.faults,
-        unlisted: 0,
-        is_empty: imported.offers.is_empty(),
-        more: json!({"decisions": origins.map(verdict).collect::<Vec<_>>()}),
-    };
-    outcome.finish(arguments.printed, out)
+
+    /// What is in each of the files.
+    pub fn contents(&self) -> Result<Contents, CommandError> {
+        self.options.target.require(&self.files)?;
+        let contents = self.files.iter().map(|path| Ok((label(path), read_named(path, MAX)?)));
+        contents.collect()
+    }
+
+    pub fn widening(&self) -> Widening {
+        if self.allow_widening { Widening::Allowed } else { Widening::Refused }
+    }
 }
 
-/// Puts the offers below a document. What is lost by that becomes a finding, what is wrong a fault.
-pub(super) fn merged(document: &[u8], name: &str, imported: &mut Imported) -> Option<Merged> {
-    let merged = merge(document, &imported.offers);
-    let merged = outcome::added(merged, name, &mut imported.faults)?;
-    let findings = &mut imported.findings;
-    findings.extend(merged.origins.iter().flat_map(|origin| origin.findings(name)));
-    findings.extend(outcome::notes(&merged.warnings));
-    Some(merged)
+/// What offers of accounts are for the driver.
+pub fn of_accounts(imported: secretgen::Imported) -> Imported {
+    let secretgen::Imported { offers, mut findings, unread, faults, .. } = imported;
+    findings.extend(unread.into_iter().map(|mut secret| {
+        secret.text = format!("left out: {}", secret.text);
+        secret
+    }));
+    let more = json!({"decisions": []});
+    Imported {
+        is_empty: offers.is_empty(),
+        content: Content::Accounts(offers),
+        findings,
+        faults,
+        more,
+    }
 }
 
-/// Which source wins for a registry and why, as `--json` prints it.
-fn verdict(origin: &Origin) -> Value {
-    let mut accounts = origin.accounts.iter();
-    let winner = accounts.next().map(|one| one.source.as_str());
-    let also = accounts.map(|one| json!({"source": one.source, "offered_for": one.offered_for}));
-    let losers = origin.losers.iter();
-    let losers = losers.map(|loser| json!({"source": loser.source, "why": loser.why}));
-    json!({
-        "registry": origin.registry,
-        // `null` where nothing could be taken.
-        "winner": origin.entry.as_ref().map_or(winner, |_| Some("the document")),
-        "why": origin.why,
-        // Tried after the winner, in this order.
-        "also": also.collect::<Vec<_>>(),
-        "losers": losers.collect::<Vec<_>>(),
-    })
+pub fn files(contents: &Contents) -> Vec<SourceFile<'_>> {
+    contents.iter().map(|(name, text)| SourceFile { name, text }).collect()
 }

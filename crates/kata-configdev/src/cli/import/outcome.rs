@@ -1,34 +1,61 @@
-//! How every import ends: the document, what was lost on the way to it, and what is wrong.
+//! The one way of all imports: what was read is put below a document, told and written.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use credential_sources::merge::MergeError;
-use credential_sources::{Finding, Loss};
+use credential_sources::decryption_secret::{Key, put_below};
+use credential_sources::merge::{self, MergeError, merge};
+use credential_sources::{Finding, Loss, Offer, combine};
 use foreign_text::one_line;
-use registry_config::Warning;
+use registry_config::{Document, Origin, RegistryName};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
+use super::target::Target;
 use crate::cli::{CommandError, UsageError};
 use crate::exit;
 
-/// What an import made of its files.
+/// What a reader found in files of its kind, and what there is to say of it.
 #[derive(Debug)]
-pub struct Outcome<'a> {
-    /// The new document, where there is one.
-    pub document: Option<&'a str>,
-    /// What was left out, and what changes its meaning.
-    pub findings: &'a [Finding],
-    /// What is wrong, so that there is no document.
-    pub faults: &'a [Finding],
-    /// How many more findings and faults there are.
-    pub unlisted: usize,
-    /// Whether anything at all was taken over.
+pub struct Imported {
+    /// What a document can have of it.
+    pub content: Content,
+    /// Whether that is nothing at all.
     pub is_empty: bool,
+    /// What was left out, and what changes its meaning.
+    pub findings: Vec<Finding>,
+    /// What is wrong, so that there is no document.
+    pub faults: Vec<Finding>,
     /// What else this import has for programs, as a JSON object.
     pub more: Value,
+}
+
+/// What a document can have of files, by the rules for adding it.
+#[derive(Debug)]
+pub enum Content {
+    /// Accounts, of which the first one for a registry is tried first.
+    Accounts(Vec<Offer>),
+    /// Keys of encrypted images.
+    Keys(Vec<Key>),
+    /// A document of the host.
+    Config(Box<Document>, Sources),
+    /// A document of the owner, and its file.
+    Measured(Box<Document>, String),
+}
+
+/// Where the entries of a document come from; without a name all else.
+pub type Sources = BTreeMap<Option<RegistryName>, String>;
+
+/// The options of every import.
+#[derive(Args, Debug)]
+pub struct Options {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 /// How the outcome is printed, as options.
@@ -36,7 +63,7 @@ pub struct Outcome<'a> {
 pub struct Printed {
     /// Print no document if anything is left out or changes its meaning (exit code 65).
     #[arg(long)]
-    strict: bool,
+    pub strict: bool,
     /// Print an empty document where the files have nothing for one, instead of failing (65).
     #[arg(long)]
     allow_empty: bool,
@@ -49,106 +76,188 @@ pub struct Printed {
 struct Report<'a> {
     /// `None` where there are faults, or with `--strict` losses.
     document: Option<&'a str>,
-    findings: Vec<Item<'a>>,
-    faults: Vec<Item<'a>>,
+    findings: &'a [Finding],
+    faults: &'a [Finding],
     #[serde(flatten)]
-    more: Value,
+    more: &'a Value,
 }
 
-#[derive(Serialize)]
-struct Item<'a> {
-    source: &'a str,
-    key: &'a str,
-    loss: &'static str,
-    text: &'a str,
-}
+impl Imported {
+    /// Puts it below the document of the options, tells what there is to say, and writes the
+    /// outcome. Says how the command ends.
+    pub fn finish(
+        mut self,
+        Options { target, printed }: &Options,
+        out: &mut impl Write,
+    ) -> Result<u8, CommandError> {
+        let base = target.base()?;
+        let before: &[u8] = base.as_ref().map_or(&[], |base| &base.text);
+        let text = self.added(before, &target.base_name(), target.header());
+        let text = text.filter(|_| self.is_accepted(*printed));
+        if let (Some(text), true) = (&text, target.file().is_some()) {
+            target.write(base.as_ref(), text, out)?;
+        }
+        let document = text.as_ref().and_then(|text| str::from_utf8(text).ok());
+        self.print(document, target.file().is_some(), *printed, out)
+    }
 
-impl Outcome<'_> {
+    /// The document with what was read, below a `header` if there is news, and what there is to say
+    /// about that. What is wrong with it becomes a fault.
+    pub fn added(&mut self, before: &[u8], name: &str, header: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let Self { content, findings, faults, more, .. } = self;
+        let added = match content {
+            Content::Accounts(offers) => merge(before, offers).map(|merged| {
+                findings.extend(merged.origins.iter().flat_map(|origin| origin.findings(name)));
+                let origins = merged.origins.iter().filter(|_| faults.is_empty());
+                *more = json!({"decisions": origins.map(verdict).collect::<Vec<_>>()});
+                (merged.text, merged.warnings)
+            }),
+            Content::Keys(keys) => put_below(before, keys).map(|combined| {
+                findings.extend(combined.findings);
+                (combined.text, combined.warnings)
+            }),
+            Content::Config(document, sources) => {
+                let source = |name: Option<&RegistryName>| {
+                    let of = sources.get(&name.cloned()).or_else(|| sources.get(&None));
+                    of.cloned().unwrap_or_default()
+                };
+                combine(before, document, &source).map(|combined| {
+                    findings.extend(combined.findings);
+                    (combined.text, combined.warnings)
+                })
+            }
+            Content::Measured(document, source) => {
+                completed(before, document).map(|(text, lost)| {
+                    let why = "left out: the document has its own";
+                    let lost = lost.iter().map(|key| Finding::new(source, key, Loss::Lost, why));
+                    findings.extend(lost);
+                    (text, Vec::new())
+                })
+            }
+        };
+        let fault = |name: &str, key: &str, text: String| Finding::new(name, key, Loss::Lost, text);
+        let (name, problems) = match added {
+            Ok((mut text, warnings)) => {
+                let header = if *text == *before { "" } else { header };
+                findings.extend(warnings.iter().map(|warning| {
+                    let line = warning.line + header.lines().count();
+                    let text = format!("line {line}: {}", warning.effect);
+                    Finding::new(NEW, &warning.key, Loss::Note, text)
+                }));
+                // A buffer that grows leaves copies of its secrets behind.
+                let mut all = Zeroizing::new(Vec::with_capacity(header.len() + text.len()));
+                all.extend_from_slice(header.as_bytes());
+                all.append(&mut text);
+                return Some(all);
+            }
+            Err(MergeError::Document(problems)) => (name, problems),
+            Err(MergeError::Result(problems)) => (NEW, problems),
+            Err(error) => {
+                faults.push(fault(name, "", one_line(&error.to_string()).to_string()));
+                return None;
+            }
+        };
+        faults.extend(problems.iter().map(|problem| {
+            // None is known where two documents do not go together.
+            let line = (problem.line > 0).then(|| format!("line {}: ", problem.line));
+            let text = format!("{}{}", line.unwrap_or_default(), problem.rule);
+            fault(name, &problem.key, text)
+        }));
+        None
+    }
+
     /// Whether the document may be used.
     pub fn is_accepted(&self, printed: Printed) -> bool {
-        let is_lossy = self.unlisted > 0 || self.findings.iter().any(is_loss);
+        let has_losses =
+            self.unlisted() > 0 || self.findings.iter().any(|one| one.loss > Loss::Note);
         let is_enough = !self.is_empty || printed.allow_empty;
-        self.faults.is_empty() && is_enough && !(printed.strict && is_lossy)
+        self.faults.is_empty() && is_enough && !(printed.strict && has_losses)
     }
 
-    /// [`Self::is_accepted`] where parts are dropped for these faults, which is a loss.
-    pub fn is_accepted_without(&self, dropped: &[Finding], printed: Printed) -> bool {
-        (dropped.is_empty() || !printed.strict) && self.is_accepted(printed)
+    /// How many findings and faults are not listed.
+    fn unlisted(&self) -> u64 {
+        self.more.get("unlisted").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Prints the outcome, and says how the command ends.
-    pub fn finish(self, printed: Printed, out: &mut impl Write) -> Result<u8, CommandError> {
-        self.finish_without(&[], printed, out)
-    }
-
-    /// [`Self::finish`] where parts are dropped for these faults: the rest counts, and the command
-    /// fails all the same.
-    pub fn finish_without(
-        self,
-        dropped: &[Finding],
+    /// Prints the outcome, without the document where it `is_written`, and says how the command
+    /// ends.
+    pub fn print(
+        mut self,
+        document: Option<&str>,
+        is_written: bool,
         printed: Printed,
         out: &mut impl Write,
     ) -> Result<u8, CommandError> {
-        let is_accepted = self.is_accepted_without(dropped, printed);
-        let mut faults = [self.faults, dropped].concat();
-        if faults.is_empty() && self.is_empty && !printed.allow_empty {
+        if self.faults.is_empty() && self.is_empty && !printed.allow_empty {
             let text = "nothing is in it that a document can have; --allow-empty takes that too";
-            faults.push(Finding::new("the import", "", Loss::Lost, text.to_owned()));
+            self.faults.push(Finding::new("the import", "", Loss::Lost, text));
         }
-        let document = self.document.filter(|_| is_accepted);
+        let Self { findings, faults, more, .. } = &self;
         if printed.json {
-            let report = Report {
-                document,
-                findings: self.findings.iter().map(item).collect(),
-                faults: faults.iter().map(item).collect(),
-                more: self.more,
-            };
-            crate::cli::print_json(out, &report)?;
+            crate::cli::print_json(out, &Report { document, findings, faults, more })?;
         } else {
-            self.tell(&faults, printed.strict)?;
-            out.write_all(document.unwrap_or_default().as_bytes())?;
+            self.tell(printed.strict)?;
+            out.write_all(document.filter(|_| !is_written).unwrap_or_default().as_bytes())?;
         }
-        Ok(if document.is_some() && dropped.is_empty() { 0 } else { exit::DATA })
+        Ok(if document.is_some() && faults.is_empty() { 0 } else { exit::DATA })
     }
 
     /// Writes a line for each finding and fault to standard error. Losses are errors if
     /// `is_strict`.
-    fn tell(&self, faults: &[Finding], is_strict: bool) -> io::Result<()> {
+    fn tell(&self, is_strict: bool) -> io::Result<()> {
         let mut err = io::stderr().lock();
-        let findings = self.findings.iter().map(|finding| {
-            let kind = match finding.loss {
-                Loss::Note => "note",
-                _ if is_strict => "error",
-                _ => "warning",
-            };
-            (kind, finding)
+        let findings = self.findings.iter().map(|finding| match finding.loss {
+            Loss::Note => ("note", finding),
+            _ if is_strict => ("error", finding),
+            _ => ("warning", finding),
         });
-        let faults = faults.iter().map(|fault| ("error", fault));
+        let faults = self.faults.iter().map(|fault| ("error", fault));
         for (kind, finding) in findings.chain(faults) {
             writeln!(err, "{}", one_line(&format!("{kind}: {finding}")))?;
         }
-        if self.unlisted > 0 {
-            writeln!(err, "and {} more", self.unlisted)?;
+        match self.unlisted() {
+            0 => Ok(()),
+            more => writeln!(err, "and {more} more"),
         }
-        Ok(())
     }
 }
 
-fn is_loss(finding: &Finding) -> bool {
-    finding.loss > Loss::Note
+/// How messages call the outcome.
+const NEW: &str = "the new document";
+
+/// Completes a measured document as a guest does which has both. Returns the keys that lost, too.
+fn completed(
+    before: &[u8],
+    document: &Document,
+) -> Result<(Zeroizing<Vec<u8>>, Vec<String>), MergeError> {
+    let base = Document::parse_measured(before).map_err(MergeError::Document)?.document;
+    let mut config = base.clone();
+    let lost = config.complete(document.clone(), Origin::Measured).map_err(MergeError::Result)?;
+    let [own, new] = [base, config].map(|config| config.to_toml().map_err(MergeError::Unwritten));
+    let (own, mut new) = (own?, new?);
+    let text = match own == new {
+        true => before.to_vec(),
+        false => std::mem::take(&mut *new).into_bytes(),
+    };
+    Ok((text.into(), lost))
 }
 
-fn item(finding: &Finding) -> Item<'_> {
-    Item {
-        source: &finding.source,
-        key: &finding.key,
-        loss: match finding.loss {
-            Loss::Note => "note",
-            Loss::Widens => "widens",
-            Loss::Lost => "lost",
-        },
-        text: &finding.text,
-    }
+/// Which source wins for a registry and why, as `--json` prints it.
+fn verdict(origin: &merge::Origin) -> Value {
+    let mut accounts = origin.accounts.iter();
+    let winner = accounts.next().map(|one| one.source.as_str());
+    let also = accounts.map(|one| json!({"source": one.source, "offered_for": one.offered_for}));
+    let losers = origin.losers.iter();
+    let losers = losers.map(|loser| json!({"source": loser.source, "why": loser.why}));
+    json!({
+        "registry": origin.registry,
+        // `null` where nothing could be taken.
+        "winner": origin.entry.as_ref().map_or(winner, |_| Some("the document")),
+        "why": origin.why,
+        // Tried after the winner, in this order.
+        "also": also.collect::<Vec<_>>(),
+        "losers": losers.collect::<Vec<_>>(),
+    })
 }
 
 /// Whether a document says nothing: it has comments at most.
@@ -157,11 +266,11 @@ pub fn says_nothing(document: &str) -> bool {
     lines.all(|line| line.is_empty() || line.starts_with('#'))
 }
 
-/// Requires that standard input is named once, among the files and as the document that they are
-/// added to.
-pub fn require_one_stdin(files: &[PathBuf], into: Option<&PathBuf>) -> Result<(), UsageError> {
-    let all = files.iter().chain(into);
-    match all.filter(|path| path.as_path() == Path::new("-")).count() {
+/// Requires that standard input is named once.
+pub fn require_one_stdin<'a>(
+    files: impl IntoIterator<Item = &'a PathBuf>,
+) -> Result<(), UsageError> {
+    match files.into_iter().filter(|path| path.as_path() == Path::new("-")).count() {
         0 | 1 => Ok(()),
         _ => Err(UsageError::StandardInputTwice),
     }
@@ -173,28 +282,4 @@ pub fn label(path: &Path) -> String {
         return "standard input".into();
     }
     path.to_string_lossy().into_owned()
-}
-
-/// What was added to the document `name`. What is wrong with it becomes a fault.
-pub fn added<T>(result: Result<T, MergeError>, name: &str, faults: &mut Vec<Finding>) -> Option<T> {
-    match result {
-        Ok(added) => return Some(added),
-        Err(MergeError::Document(problems)) => faults.extend(problems.iter().map(|problem| {
-            let text = format!("line {}: {}", problem.line, problem.rule);
-            Finding::new(name, &problem.key, Loss::Lost, text)
-        })),
-        Err(error) => {
-            let text = one_line(&error.to_string()).to_string();
-            faults.push(Finding::new(name, "", Loss::Lost, text));
-        }
-    }
-    None
-}
-
-/// The warnings about the new document, as findings.
-pub fn notes(warnings: &[Warning]) -> impl Iterator<Item = Finding> {
-    warnings.iter().map(|warning| {
-        let text = format!("line {}: {}", warning.line, warning.effect);
-        Finding::new("the new document", &warning.key, Loss::Note, text)
-    })
 }

@@ -1,6 +1,5 @@
 //! `kata-configdev import proxy-environment`.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
@@ -9,8 +8,8 @@ use credential_sources::registry_file::Report;
 use credential_sources::systemd_unit::{self, UnitName, Variables};
 use zeroize::Zeroizing;
 
-use super::outcome::Printed;
-use super::registry_file;
+use super::node_file::of_written;
+use super::outcome::{Imported, Options, Sources};
 use crate::cli::CommandError;
 use crate::node_root::NodeRoot;
 
@@ -22,16 +21,14 @@ use crate::node_root::NodeRoot;
 /// RKE2, variables with CONTAINERD_ in front win. NO_PROXY should name what guests reach without a
 /// proxy, which may be less than what the node does.
 ///
-/// The document holds the proxies' passwords: umask 077 keeps the file that it is written to from
-/// other users.
+/// The document holds the proxies' passwords: --output keeps it from other users.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
     group(ArgGroup::new("environment").required(true).args(["unit", "from_env"])),
     after_help = "\
 Examples:
-  umask 077
-  kata-configdev import proxy-environment --unit containerd.service > imagepuller.toml
+  kata-configdev import proxy-environment --into imagepuller.toml --unit containerd.service
   kata-configdev import proxy-environment --root /host --unit k3s.service --strict
   kata-configdev import proxy-environment --from-env --json | jq .findings"
 )]
@@ -46,28 +43,30 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", conflicts_with = "from_env")]
     root: Option<PathBuf>,
     #[command(flatten)]
-    printed: Printed,
+    pub options: Options,
 }
 
 fn unit_name(text: &str) -> Result<UnitName, &'static str> {
     UnitName::parse(text).ok_or("not the name of a service such as containerd.service")
 }
 
-/// Imports the environment that `arguments` name.
-pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    let mut report = Report::default();
-    let (variables, program, source) = match &arguments.unit {
-        Some(unit) => {
-            let root = NodeRoot::open(arguments.root.as_deref())?;
-            let program = Program::of_unit(unit);
-            let wanted = |name: &str| program.wants(name);
-            let variables = systemd_unit::environment(unit, &wanted, &mut &root, &mut report);
-            (variables, program, unit.full())
-        }
-        None => (own_variables(Program::Engine), Program::Engine, "the environment"),
-    };
-    let written = proxy_environment::document(&variables, program, source, report);
-    registry_file::print(&written, arguments.printed, out)
+impl Arguments {
+    pub fn read(&self) -> Result<Imported, CommandError> {
+        self.options.target.require([])?;
+        let mut report = Report::default();
+        let (variables, program, source) = match &self.unit {
+            Some(unit) => {
+                let root = NodeRoot::open(self.root.as_deref())?;
+                let program = Program::of_unit(unit);
+                let wanted = |name: &str| program.wants(name);
+                let variables = systemd_unit::environment(unit, &wanted, &mut &root, &mut report);
+                (variables, program, unit.full())
+            }
+            None => (own_variables(Program::Engine), Program::Engine, "the environment"),
+        };
+        let written = proxy_environment::document(&variables, program, source, report);
+        Ok(of_written(written, Sources::from([(None, source.to_owned())])))
+    }
 }
 
 /// The variables of this process. One that is not UTF-8 is no address.

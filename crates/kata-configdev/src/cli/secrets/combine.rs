@@ -53,7 +53,7 @@ pub struct Arguments {
 
 /// Combines the secrets in `arguments.sources`.
 pub fn run(arguments: &Arguments, out: &mut impl Write) -> Result<u8, CommandError> {
-    outcome::require_one_stdin(&arguments.sources, None)?;
+    outcome::require_one_stdin(&arguments.sources)?;
     let mut objects: Vec<Object> = Vec::new();
     let mut room = MAX_BYTES;
     for source in &arguments.sources {
