@@ -44,8 +44,8 @@ use zeroize::Zeroizing;
 use self::holder::Holder;
 use crate::{Finding, Loss, Offer, printable};
 
-pub(crate) use self::holder::{entry_name, holds_for, lends};
 pub use self::holder::is_taken;
+pub(crate) use self::holder::{entry_name, holds_for, lends};
 
 /// A document with offers in it.
 #[derive(Clone)]

@@ -13,10 +13,9 @@ use registry_config::{Checked, DecryptionKey, Document, MAX_DOCUMENT_BYTES, Prob
 use serde::Serialize;
 
 use crate::choice::DocumentText;
-use crate::cli::foreign_kind::ForeignKind;
 use crate::cli::import::outcome;
 use crate::cli::policy::measured;
-use crate::cli::{CommandError, root_dates};
+use crate::cli::{CommandError, foreign_kind, root_dates};
 use crate::host_file::{read_any, read_named};
 
 /// One thing to say about a document. Never holds a value of it.
@@ -124,10 +123,10 @@ impl Input {
 
     /// The problems of the document as findings; first what it is, where it is none.
     pub fn findings(&self, problems: &Problems) -> Vec<Finding> {
-        let foreign = ForeignKind::of(&self.text).map(|kind| Finding {
+        let foreign = foreign_kind::told(&self.text).map(|message| Finding {
             line: None,
             key: String::new(),
-            message: kind.told(),
+            message,
         });
         foreign.into_iter().chain(of_problems(problems)).collect()
     }

@@ -1,169 +1,101 @@
-//! What a file is that is no document, and which command makes a document of it.
+//! What a file is that is no document, and which command it is for.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+/// Another kind of file: how it begins, or a line of it; what it is; the command that takes it.
+type Kind = (&'static str, &'static str, &'static str);
 
-use credential_sources::containerd_config::MAX_CONTAINERD_CONFIG_BYTES;
-use foreign_text::toml::Tree;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
-
-/// Another kind of file, as somebody gives one who has not met documents yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ForeignKind {
-    /// What it is.
-    name: &'static str,
-    /// The source of `import` that reads it.
-    import: &'static str,
-}
-
-/// What of a manifest says whether `import` reads it.
-#[derive(Deserialize)]
-struct Manifest<'t> {
-    #[serde(borrow)]
-    kind: Cow<'t, str>,
-}
-
-const DOCKER: ForeignKind = kind("a docker configuration", "docker-config");
-const SECRETS: ForeignKind = kind("a manifest with credentials for image pulls", "docker-config");
-const KEYS: ForeignKind = kind("a manifest of Kubernetes", "decryption-secret");
-const PRIVATE_KEY: ForeignKind = kind("a private key", "decryption-secret");
-const K3S: ForeignKind = kind("a registries.yaml of K3s or RKE2", "registries-yaml");
-const CONTAINERS: ForeignKind = kind("a registries.conf", "registries-conf");
-const HOSTS: ForeignKind = kind("a hosts.toml of containerd", "certs.d");
-const CONTAINERD: ForeignKind = kind("a configuration of containerd", "containerd-config");
-const CDH: ForeignKind = kind("a configuration of the confidential data hub", "cdh");
-const PROXIES: ForeignKind = kind("an environment with proxies", "proxy-environment");
-
-/// The keys at the top of other files that are TOML, the more telling first.
-const KEYS_OF_TOML: [(&str, ForeignKind); 11] = [
-    ("registry", CONTAINERS),
-    ("unqualified-search-registries", CONTAINERS),
-    ("short-name-mode", CONTAINERS),
-    ("host", HOSTS),
-    ("server", HOSTS),
-    ("plugins", CONTAINERD),
-    ("kbc", CDH),
-    ("image", CDH),
-    ("HTTP_PROXY", PROXIES),
-    ("HTTPS_PROXY", PROXIES),
-    ("NO_PROXY", PROXIES),
+/// Files of lines, the more telling first. What begins with a dash has to be the first line.
+const LINES: [Kind; 29] = [
+    ("-----BEGIN CERTIFICATE", "a PEM certificate", "new --ca"),
+    ("-----BEGIN PRIVATE KEY", PRIVATE_KEY, "import decryption-secret"),
+    ("-----BEGIN RSA PRIVATE KEY", PRIVATE_KEY, "import decryption-secret"),
+    ("-----BEGIN EC PRIVATE KEY", PRIVATE_KEY, "import decryption-secret"),
+    ("-----BEGIN ENCRYPTED PRIVATE KEY", PRIVATE_KEY, "import decryption-secret"),
+    ("kind: Secret", MANIFEST, "import decryption-secret"),
+    ("kind: List", MANIFEST, "import decryption-secret"),
+    ("kind: SecretList", MANIFEST, "import decryption-secret"),
+    ("mirrors:", "a registries.yaml of K3s or RKE2", "import registries-yaml"),
+    ("configs:", "a registries.yaml of K3s or RKE2", "import registries-yaml"),
+    ("[[registry", "a registries.conf", "import registries-conf"),
+    ("unqualified-search-registries", "a registries.conf", "import registries-conf"),
+    ("short-name-mode", "a registries.conf", "import registries-conf"),
+    ("[sets", "a configuration of the installer", "install --config"),
+    ("[plugins", "a configuration of containerd", "import containerd-config"),
+    ("[kbc", HUB, "import cdh"),
+    ("[image", HUB, "import cdh"),
+    ("[Service]", "a unit of systemd", "import proxy-environment --unit"),
+    ("HTTP_PROXY", PROXIES, "import proxy-environment"),
+    ("HTTPS_PROXY", PROXIES, "import proxy-environment"),
+    ("NO_PROXY", PROXIES, "import proxy-environment"),
+    ("[host", "a hosts.toml of containerd", "import certs.d"),
+    ("server", "a hosts.toml of containerd", "import certs.d"),
+    ("handlers", "a configuration of the installer", "install --config"),
+    ("qemu", SETTINGS, "config --settings"),
+    ("document", SETTINGS, "config --settings"),
+    ("transport", SETTINGS, "config --settings"),
+    ("annotation-allow", SETTINGS, "config --settings"),
+    ("[credential-providers", SETTINGS, "config --settings"),
 ];
 
-/// What begins a line of the files that are neither JSON nor TOML, perhaps by a mistake.
-const BEGINNINGS: [(&str, ForeignKind); 12] = [
-    ("mirrors:", K3S),
-    ("configs:", K3S),
-    ("[[registry]]", CONTAINERS),
-    ("[[registry.mirror]]", CONTAINERS),
-    ("[host.", HOSTS),
-    ("[plugins.", CONTAINERD),
-    ("[plugins]", CONTAINERD),
-    ("[kbc]", CDH),
-    ("[image]", CDH),
-    ("HTTP_PROXY=", PROXIES),
-    ("HTTPS_PROXY=", PROXIES),
-    ("NO_PROXY=", PROXIES),
+/// Files of JSON, by a key anywhere in them, the more telling first.
+const KEYS: [Kind; 7] = [
+    ("auths", DOCKER, "import docker-config"),
+    ("credsStore", DOCKER, "import docker-config"),
+    ("credHelpers", DOCKER, "import docker-config"),
+    ("HttpHeaders", DOCKER, "import docker-config"),
+    ("kty", PRIVATE_KEY, "import decryption-secret"),
+    ("kind", MANIFEST, "import decryption-secret"),
+    // What is left of a .dockercfg: hosts and their accounts.
+    ("auth", DOCKER, "import docker-config"),
 ];
 
-/// The first lines of private keys.
-const KEY_LINES: [&str; 4] = [
-    "-----BEGIN PRIVATE KEY",
-    "-----BEGIN RSA PRIVATE KEY",
-    "-----BEGIN EC PRIVATE KEY",
-    "-----BEGIN ENCRYPTED PRIVATE KEY",
-];
+const DOCKER: &str = "a docker configuration";
+const MANIFEST: &str = "a manifest of Kubernetes";
+const PRIVATE_KEY: &str = "a private key";
+const HUB: &str = "a configuration of the confidential data hub";
+const PROXIES: &str = "an environment with proxies";
+const SETTINGS: &str = "the settings of a node";
 
-/// The kinds of manifests that hold what `import` reads.
-const MANIFESTS: [&str; 3] = ["Secret", "SecretList", "List"];
+/// A document's own tables: what has one is a document, whatever stands in its values.
+const OWN: [&str; 4] = ["registries", "extra-env", "decryption-keys", "resources"];
 
-/// The longest text that is looked at as TOML, whose parser takes much memory; a longer one is
-/// judged by its lines. As long as the longest of these files that is imported. Free to change.
-const MAX_TOML_BYTES: usize = MAX_CONTAINERD_CONFIG_BYTES;
-
-/// A document's own tables: what has one is a document, whatever else is in it.
-const OWN_TABLES: [&str; 4] = ["registries", "extra-env", "decryption-keys", "resources"];
-
-const fn kind(name: &'static str, import: &'static str) -> ForeignKind {
-    ForeignKind { name, import }
+/// What to tell who gave a file that is no valid document as one; `None` where nothing tells its
+/// kind.
+pub fn told(text: &[u8]) -> Option<String> {
+    let text = str::from_utf8(text).ok()?.trim_start_matches('\u{feff}').trim_start();
+    let is_own = |line: &str| OWN.iter().any(|own| begins(line.trim_start_matches('['), own));
+    let found = if text.starts_with('{') {
+        let has = |key: &str| text.contains(&format!("\"{key}\""));
+        // Other manifests are nobody's.
+        let is_read =
+            |key: &str| key != "kind" || ["Secret", "SecretList", "List"].into_iter().any(has);
+        KEYS.iter().find(|(key, ..)| has(key) && is_read(key))
+    } else if text.lines().any(is_own) {
+        None
+    } else {
+        let has = |mark: &str| match mark.starts_with('-') {
+            true => text.starts_with(mark),
+            false => text.lines().any(|line| begins(line, mark)),
+        };
+        LINES.iter().find(|(mark, ..)| has(mark))
+    };
+    let &(_, name, command) = found?;
+    // A secret's type or its key says so.
+    let is_docker = text.contains("dockerconfigjson") || text.contains("dockercfg");
+    let (name, command) = match name == MANIFEST && is_docker {
+        true => ("a manifest with credentials for image pulls", "import docker-config"),
+        false => (name, command),
+    };
+    let makes = match command.starts_with("import") || command.starts_with("new") {
+        true => "makes one of it",
+        false => "takes it",
+    };
+    Some(format!("this is {name}, not a document: `kata-configdev {command}` {makes}"))
 }
 
-impl ForeignKind {
-    /// The kind of a file that is no valid document; `None` where nothing tells it.
-    pub fn of(text: &[u8]) -> Option<Self> {
-        let text = str::from_utf8(text).ok()?.trim_start_matches('\u{feff}');
-        let found = if text.trim_start().starts_with('{') {
-            Self::of_json(text)
-        } else {
-            let is_short = text.len() <= MAX_TOML_BYTES;
-            match is_short.then(|| Tree::parse(text.as_bytes())) {
-                Some(Ok(tree)) => Self::of_toml(&tree),
-                _ => Self::of_lines(text),
-            }
-        };
-        // A secret's type or its key says so.
-        let is_docker = text.contains("dockerconfigjson") || text.contains("dockercfg");
-        found.map(|kind| if kind == KEYS && is_docker { SECRETS } else { kind })
-    }
-
-    fn of_toml(tree: &Tree<'_>) -> Option<Self> {
-        let has = |key: &str| tree.table().take(key).is_some();
-        if OWN_TABLES.into_iter().any(has) {
-            return None;
-        }
-        let mut known = KEYS_OF_TOML.into_iter();
-        known.find_map(|(key, kind)| has(key).then_some(kind))
-    }
-
-    fn of_lines(text: &str) -> Option<Self> {
-        // A document with a mistake may have anything in a value of several lines.
-        let begins_table = |line: &str| {
-            let name = line.strip_prefix('[').unwrap_or_default();
-            OWN_TABLES.into_iter().any(|own| name.starts_with(own))
-        };
-        if text.lines().any(begins_table) {
-            return None;
-        }
-        let first = text.lines().find(|line| !line.trim().is_empty());
-        let first = first.unwrap_or_default();
-        if KEY_LINES.iter().any(|known| first.starts_with(known)) {
-            return Some(PRIVATE_KEY);
-        }
-        let kind = |line: &str| {
-            let kind = line.strip_prefix("kind:")?.trim();
-            Some(MANIFESTS.contains(&kind.trim_matches(['"', '\''])))
-        };
-        if text.lines().filter_map(kind).any(|is_read| is_read) {
-            return Some(KEYS);
-        }
-        let begins = |beginning: &str| text.lines().any(|line| line.starts_with(beginning));
-        let mut known = BEGINNINGS.into_iter();
-        known.find_map(|(beginning, kind)| begins(beginning).then_some(kind))
-    }
-
-    fn of_json(text: &str) -> Option<Self> {
-        let members: BTreeMap<String, IgnoredAny> = serde_json::from_str(text).ok()?;
-        let has = |keys: &[&str]| keys.iter().any(|key| members.contains_key(*key));
-        if has(&["auths", "credsStore", "credHelpers", "HttpHeaders"]) {
-            Some(DOCKER)
-        } else if has(&["apiVersion", "kind"]) {
-            let manifest: Manifest<'_> = serde_json::from_str(text).ok()?;
-            MANIFESTS.contains(&&*manifest.kind).then_some(KEYS)
-        } else if has(&["kty"]) {
-            Some(PRIVATE_KEY)
-        } else {
-            // What is left of a .dockercfg: hosts and their accounts.
-            let is_host = |name: &String| name.contains('.') || name.contains("://");
-            let is_hosts = !members.is_empty() && members.keys().all(is_host);
-            is_hosts.then_some(DOCKER)
-        }
-    }
-
-    /// What to tell who gave it as a document.
-    pub fn told(self) -> String {
-        let Self { name, import } = self;
-        format!("this is {name}, not a document: `kata-configdev import {import}` makes one of it")
-    }
+/// Whether a line has this beginning, and it is a whole word.
+fn begins(line: &str, beginning: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    line.strip_prefix(beginning).is_some_and(|rest| !rest.starts_with(is_word))
 }
 
 #[cfg(test)]
@@ -175,59 +107,72 @@ mod tests {
     #[test]
     fn a_foreign_file_is_known_by_what_only_it_has() {
         for (text, kind) in [
-            ("{\"auths\": {\"r.corp\": {\"auth\": \"x\"}}}", Some(DOCKER)),
-            ("\u{feff}\n {\"credsStore\": \"desktop\"}", Some(DOCKER)),
-            ("{\"https://r.corp\": {\"auth\": \"x\"}}", Some(DOCKER)),
-            ("{\"kind\": \"Secret\", \"type\": \"kubernetes.io/dockerconfigjson\"}", Some(SECRETS)),
-            ("{\"kty\": \"RSA\"}", Some(PRIVATE_KEY)),
-            ("{}", None),
-            ("{\"auths\": ", None),
-            ("apiVersion: v1\nkind: Secret\ndata:\n  key: eA==\n", Some(KEYS)),
-            ("---\nkind: Secret\ndata:\n  .dockerconfigjson: e30=\n", Some(SECRETS)),
-            ("# k3s\nmirrors:\n  docker.io:\n", Some(K3S)),
-            ("configs:\n", Some(K3S)),
-            ("[[registry]]\nlocation = \"r.corp\"\n", Some(CONTAINERS)),
-            ("unqualified-search-registries = [\"docker.io\"]\n", Some(CONTAINERS)),
-            ("server = \"https://r.corp\"\n[host.\"https://m\"]\n", Some(HOSTS)),
-            ("version = 2\n[plugins.\"io.containerd\"]\n", Some(CONTAINERD)),
-            ("socket = \"x\"\n[kbc]\nname = \"cc_kbc\"\n", Some(CDH)),
-            ("HTTPS_PROXY=http://proxy.corp:3128\n", Some(PROXIES)),
-            ("-----BEGIN RSA PRIVATE KEY-----\n", Some(PRIVATE_KEY)),
-            ("[registries.\"r.corp\"]\nusrname = \"mirrors:\"\n", None),
+            ("{\"auths\": {\"r.corp\": {\"auth\": \"x\"}}}", "a docker configuration"),
+            ("\u{feff}\n {\"credsStore\": \"desktop\"}", "a docker configuration"),
+            ("{\"auths\": {\"r.corp\": {},}}", "a docker configuration"),
+            ("{\"https://r.corp\": {\"auth\": \"x\"}}", "a docker configuration"),
+            (
+                "{\"kind\": \"Secret\", \"type\": \"kubernetes.io/dockerconfigjson\"}",
+                "a manifest with credentials",
+            ),
+            ("{\"kty\": \"RSA\"}", "a private key"),
+            ("{}", ""),
+            ("apiVersion: v1\nkind: Secret\ndata:\n  key: eA==\n", "a manifest of Kubernetes"),
+            ("---\nkind: Secret\ndata:\n  .dockerconfigjson: e30=\n", "a manifest with"),
+            ("# k3s\nmirrors:\n  docker.io:\n", "a registries.yaml"),
+            ("configs:\n", "a registries.yaml"),
+            ("[[registry]]\nlocation = \"r.corp\"\n", "a registries.conf"),
+            ("[[registry.mirror]]\n", "a registries.conf"),
+            ("unqualified-search-registries = [\"docker.io\"]\n", "a registries.conf"),
+            ("server = \"https://r.corp\"\n[host.\"https://m\"]\n", "a hosts.toml"),
+            ("version = 2\n[plugins.\"io.containerd\"]\n", "a configuration of containerd"),
+            ("socket = \"x\"\n[kbc]\nname = \"cc_kbc\"\n", "a configuration of the conf"),
+            ("HTTPS_PROXY=http://proxy.corp:3128\n", "an environment"),
+            ("HTTPS_PROXY=\"http://proxy.corp:3128\"\n", "an environment"),
+            ("-----BEGIN RSA PRIVATE KEY-----\n", "a private key"),
+            ("-----BEGIN CERTIFICATE-----\n", "a PEM certificate"),
+            ("[Unit]\n[Service]\nEnvironment=A=b\n", "a unit of systemd"),
+            // Our own.
+            (include_str!("../../../../deploy/host/node.toml"), "a configuration of the installer"),
+            ("document = \"/x\"\n", "the settings of a node"),
+            ("[registry.\"r.corp\"]\nusername = \"x\"\n", ""),
+            ("[registries.\"r.corp\"]\nusrname = \"mirrors:\"\n", ""),
             // Lines of a value.
             (
                 "[registries.\"r.corp\"]\nca-certs = \"\"\"\nkind: Secret\nmirrors:\n\
                  [host.\n\"\"\"\n",
-                None,
+                "",
             ),
-            ("[registries.\"r.corp\"]\nusername = \nx = \"\"\"\nmirrors:\n", None),
-            ("[image]\n[registries.\"r.corp\"]\nusrname = \"x\"\n", None),
-            ("note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n\"\"\"\n", None),
-            ("note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n", None),
+            ("[image]\n[registries.\"r.corp\"]\nusrname = \"x\"\n", ""),
+            ("note = \"\"\"\n-----BEGIN RSA PRIVATE KEY-----\n", ""),
             // No import reads those.
-            ("apiVersion: apps/v1\nkind: DaemonSet\n", None),
-            (r#"{"apiVersion": "v1", "kind": "Pod"}"#, None),
-            (r#"{"apiVersion": "v1", "kind": 1}"#, None),
-            (r#"{"apiVersion": "v1", "kind": "List"}"#, Some(KEYS)),
-            ("apiVersion: v1\nkind: \"List\"\n", Some(KEYS)),
-            ("HTTPS_PROXY=\"http://proxy.corp:3128\"\n", Some(PROXIES)),
-            ("", None),
+            ("apiVersion: apps/v1\nkind: DaemonSet\n", ""),
+            (r#"{"apiVersion": "v1", "kind": "Pod"}"#, ""),
+            (r#"{"apiVersion": "v1", "kind": 1}"#, ""),
+            (r#"{"apiVersion": "v1", "kind": "List"}"#, "a manifest of Kubernetes"),
+            ("apiVersion: v1\nkind: List\n", "a manifest of Kubernetes"),
+            ("kind: SecretStore\n", ""),
+            ("", ""),
         ] {
-            assert_eq!(ForeignKind::of(text.as_bytes()), kind, "{text}");
+            let told = told(text.as_bytes()).unwrap_or_default();
+            assert_eq!(told.is_empty(), kind.is_empty(), "{text}: {told}");
+            assert!(told.contains(kind), "{text}: {told}");
         }
-        assert_eq!(ForeignKind::of(b"\xff"), None);
-        let long = format!("[plugins.\"x\"]\n{}", "#\n".repeat(MAX_TOML_BYTES));
-        assert_eq!(ForeignKind::of(long.as_bytes()), Some(CONTAINERD));
+        assert_eq!(told(b"\xff"), None);
     }
 
     #[test]
     fn each_kind_names_a_command_that_is_there() {
-        let all = BEGINNINGS.into_iter().chain(KEYS_OF_TOML);
-        let all = all.map(|(_, kind)| kind);
-        let command = crate::cli::Cli::command();
-        let import = command.find_subcommand("import").unwrap();
-        for kind in all.chain([DOCKER, SECRETS, KEYS, PRIVATE_KEY]) {
-            assert!(import.find_subcommand(kind.import).is_some(), "{kind:?}");
+        for (.., line) in LINES.iter().chain(&KEYS) {
+            let mut command = crate::cli::Cli::command();
+            for word in line.split(' ').filter(|word| !word.starts_with("--")) {
+                command = command.find_subcommand(word).unwrap_or_else(|| panic!("{line}")).clone();
+            }
+            let mut options = line.split(' ').filter_map(|word| word.strip_prefix("--"));
+            let is_there = |option: &str| {
+                command.get_arguments().any(|known| known.get_long() == Some(option))
+            };
+            assert!(options.all(is_there), "{line}");
         }
     }
 }

@@ -76,6 +76,12 @@ fn said(message: &str, span: Range<usize>, text: &str, entries: &[Entry]) -> Str
     }
     let said = corrected(message);
     match text.get(span) {
+        Some("registries" | "extra-env" | "decryption-keys") => {
+            "this is a registry config, which the settings name by `document`".to_owned()
+        }
+        Some("host" | "prefix" | "wrapper" | "sets") => {
+            "this is a configuration of the installer, not the settings".to_owned()
+        }
         Some(key) if said == "duplicate key" => format!("{said} {}", one_line(key)),
         _ => said.into_owned(),
     }
@@ -99,8 +105,10 @@ mod tests {
     #[test]
     fn mistakes_are_refused_with_their_line() {
         let long = format!("\nmissing-document = {:?}\n", "x".repeat(1025));
-        let cases: [(&[u8], usize, &str); 39] = [
+        let cases: [(&[u8], usize, &str); 41] = [
             (b"\ndocumnet = \"/x\"\n", 2, "unknown field `documnet`; did you mean `document`?"),
+            (b"[registries.\"r.corp\"]\n", 1, "this is a registry config, which"),
+            (b"host = \"/\"\n", 1, "this is a configuration of the installer"),
             (b"annotation_allow = []\n", 1, "; did you mean `annotation-allow`?"),
             (b"# x\nqemu = 7\n", 2, "expected a path or a table of paths"),
             (b"qemu = [\"/a\"]\n", 1, "expected a path or a table of paths"),
