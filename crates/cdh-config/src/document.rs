@@ -115,8 +115,9 @@ fn mirror(target: &Target, owner: &Owner, findings: &mut Findings) -> Option<Mir
         let text = format!("its host is blocked by {}", own.place.key);
         findings.problem(target.place.clone(), text);
     }
-    let mirror = Mirror::new(&target.url(), None, target.rewrite.as_slice());
-    mirror.map_err(|rule| findings.problem(target.place.clone(), rule.to_string())).ok()
+    let mirror = Mirror::new(&target.url(), None, target.name.as_deref(), None);
+    let told = |rule| findings.problem(target.place.clone(), format!("its location: {rule}"));
+    mirror.map_err(told).ok()
 }
 
 /// The rule about images of a mirror's own host.

@@ -6,9 +6,7 @@
 
 use foreign_text::shown;
 use foreign_text::toml::{Field, Table};
-use registry_config::{
-    MAX_REGISTRIES, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite,
-};
+use registry_config::{MAX_REGISTRIES, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName};
 
 use crate::finding::{Findings, Place};
 use crate::image::UNKNOWN;
@@ -50,8 +48,8 @@ pub(crate) enum Way {
 pub(crate) struct Target {
     pub(crate) host: RegistryHost,
     pub(crate) is_plain: bool,
-    /// The names that repositories have there.
-    pub(crate) rewrite: Option<Rewrite>,
+    /// What stands before the names of repositories there.
+    pub(crate) name: Option<String>,
     pub(crate) place: Place,
 }
 
@@ -186,7 +184,7 @@ fn way(
         }
     } else {
         let location = target(registry.location, registry.insecure, place.clone(), findings)?;
-        if Some(&location.host) == own && location.rewrite.is_none() {
+        if Some(&location.host) == own && location.name.is_none() {
             is_plain = location.is_plain;
         } else {
             has_fallback = false;
@@ -195,7 +193,7 @@ fn way(
     }
     // A last mirror that is the registry itself is asked next anyway.
     let is_next = |target: &mut Target| {
-        Some(&target.host) == own && target.rewrite.is_none() && target.is_plain == is_plain
+        Some(&target.host) == own && target.name.is_none() && target.is_plain == is_plain
     };
     while has_fallback && targets.pop_if(is_next).is_some() {}
     if let Some(excess) = targets.get(MAX_REPOSITORY_MIRRORS) {
@@ -211,19 +209,10 @@ fn way(
 }
 
 fn target(location: &str, is_plain: bool, place: Place, findings: &mut Findings) -> Option<Target> {
-    let (address, path) = match location.split_once('/') {
-        Some((address, path)) => (address, Some(path)),
-        None => (location, None),
-    };
-    let rewrite = match path.map(registries_conf::below).transpose() {
-        Ok(rewrite) => rewrite,
-        Err(rule) => {
-            findings.problem(place, format!("its path: {rule}"));
-            return None;
-        }
-    };
+    let (address, path) = registries_conf::split(location);
+    let name = Some(path.to_owned()).filter(|path| !path.is_empty());
     match RegistryHost::parse(address) {
-        Ok(host) => Some(Target { host, is_plain, rewrite, place }),
+        Ok(host) => Some(Target { host, is_plain, name, place }),
         Err(error) => {
             let location = shown(location).without_user().quoted();
             findings.problem(place, format!("its location is no host: {location}: {error}"));

@@ -2,7 +2,6 @@
 //! the caller's to say.
 
 use foreign_text::toml::{Field, Table, WrongType};
-use registry_config::{Rewrite, Rule};
 
 /// A file.
 #[derive(Debug, Default)]
@@ -62,14 +61,12 @@ pub struct Odd {
     pub wrong: Option<WrongType>,
 }
 
-/// The rule for names at a location with this path behind its host: the engines put it before the
-/// name of the repository.
-///
-/// # Errors
-///
-/// Why the document cannot say it.
-pub fn below(path: &str) -> Result<Rewrite, Rule> {
-    Rewrite::parse("^", &format!("{}/", path.trim_end_matches('/')))
+/// A location as its host and what the engines put in the place of the prefix, or before the name
+/// of a repository; empty in most cases.
+#[must_use]
+pub fn split(location: &str) -> (&str, &str) {
+    let (host, path) = location.split_once('/').unwrap_or((location, ""));
+    (host, path.trim_end_matches('/'))
 }
 
 /// Reads the tables.

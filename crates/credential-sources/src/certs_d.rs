@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::printable;
 use crate::registry_file::assemble::assemble;
-use crate::registry_file::plan::{Link, Plan, Target};
+use crate::registry_file::plan::{Link, Plan};
 use crate::registry_file::{ClientFiles, Import, ReadFile, Reader};
 
 pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
@@ -111,13 +111,7 @@ fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
         }
         None => {
             reader.source = shown_path(&directory.path);
-            vec![Link {
-                key: String::new(),
-                target: Target::Registry,
-                settings: certificate_files(directory, reader),
-                rewrites: Vec::new(),
-                prefix: None,
-            }]
+            vec![Link::registry(String::new(), certificate_files(directory, reader))]
         }
     };
     Some(reader.plan(registry_name(&directory.name), String::new(), links))

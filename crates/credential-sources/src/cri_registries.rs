@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use foreign_text::toml::join;
-use registry_config::{Credentials, MAX_REWRITES, Registry, RegistryHost, Rewrite, Roots, Secret};
+use registry_config::{Credentials, Registry, RegistryHost, Roots, Secret};
 
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
-use crate::registry_file::plan::{Link, Plan, Target};
-use crate::registry_file::shown_address;
+use crate::registry_file::plan::{Link, Plan};
 use crate::registry_file::{ClientFiles, Reader, decode_auth};
+use crate::registry_file::{rewrite, shown_address};
 
 pub(crate) use model::{Auth, Config, Mirror, Placed, Registries, Tls};
 
@@ -61,13 +61,7 @@ pub(crate) fn plans(
     }
     plans.extend(mirrors);
     let with_registry = plans.into_iter().map(|(name, mut plan)| {
-        plan.links.push(Link {
-            key: plan.key.clone(),
-            target: Target::Registry,
-            settings: hosts.settings_of(&name),
-            rewrites: Vec::new(),
-            prefix: None,
-        });
+        plan.links.push(Link::registry(plan.key.clone(), hosts.settings_of(&name)));
         plan
     });
     let mut plans: Vec<_> = with_registry.collect();
@@ -138,40 +132,25 @@ fn links(
     if mirror.endpoints.is_empty() {
         reader.note(key, format!("has no endpoint: {}", engine.no_endpoint));
     }
-    let rewrites = rewrites(mirror, key, reader);
+    let rules = mirror.rewrite.iter();
+    let rules =
+        rules.map(|(from, to)| (join(&join(key, "rewrite"), from), from.as_str(), Ok(to.as_str())));
+    let rules = rewrite::all(rules, reader);
     let mut links = Vec::new();
     for (index, address) in mirror.endpoints.iter().enumerate() {
         let key = format!("{key}.endpoint[{index}] {}", shown_address(address));
-        let endpoint = Endpoint::with_rules(address, api_path(address), rewrites.as_deref());
+        let endpoint =
+            Endpoint::with_rules(address, api_path(address), rules.as_deref().unwrap_or_default());
         let settings = match &endpoint {
             Ok((endpoint, _)) => hosts.settings_of(&endpoint.authority),
             Err(_) => Registry::default(),
         };
-        let (target, rewrites) = reader.target(&key, engine.name, endpoint);
-        links.push(Link { target, key, settings, rewrites, prefix: None });
+        links.append(&mut match &rules {
+            Some(_) => reader.links(&key, engine.name, endpoint, &settings),
+            None => reader.passed_over(&key, &settings),
+        });
     }
     links
-}
-
-/// The rules for names at the endpoints; `None` where one of them cannot be said: without it the
-/// endpoint would be asked for other names.
-fn rewrites(mirror: &Mirror, key: &str, reader: &mut Reader<'_, '_>) -> Option<Vec<Rewrite>> {
-    let mut rules = Some(Vec::new());
-    let key = join(key, "rewrite");
-    for (from, to) in &mirror.rewrite {
-        match Rewrite::parse(from, to) {
-            Ok(rule) => rules.iter_mut().for_each(|rules| rules.push(rule.clone())),
-            Err(why) => {
-                reader.left_out(&join(&key, from), why);
-                rules = None;
-            }
-        }
-    }
-    if mirror.rewrite.len() > MAX_REWRITES {
-        reader.left_out(&key, format!("a mirror has at most {MAX_REWRITES} rules"));
-        rules = None;
-    }
-    rules
 }
 
 /// An endpoint's path is the API's own, unless it has none.

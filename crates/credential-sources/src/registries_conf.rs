@@ -3,8 +3,8 @@
 //!
 //! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), and for
 //! some repositories where a mirror's `prefix` can say it, see `repositories`. A path in the
-//! location of a mirror stands before the repository's name there, which is a `rewrite` of the
-//! document. A registry that is asked only at places that cannot be said is forbidden.
+//! location of a mirror stands in the place of the table's prefix, or before the repository's name:
+//! that is the `name` of a mirror. A registry that is asked only at places that cannot be said is forbidden.
 //!
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.
@@ -15,13 +15,13 @@ use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
 use foreign_text::toml::{Field, Table};
-use registry_config::{Registry as Entry, RegistryHost, Rewrite};
+use registry_config::{Registry as Entry, RegistryHost};
 
 use self::repositories::{Group, Mirrors};
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
-use crate::registry_file::plan::{Link, Plan, Target};
+use crate::registry_file::plan::{Link, Names, Plan, Target};
 use crate::registry_file::{Import, Reader, forbidden_by};
 
 /// The longest file; a thousand registries have less.
@@ -100,24 +100,21 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
 
 /// Puts the mirrors of some repositories of a host into its plan, which perhaps has to be made.
 fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader<'_, '_>) {
-    let Mirrors { mut links, falls_back, own } = group.mirrors(reader);
+    let Mirrors { mut links, falls_back, blocked, own } = group.mirrors(reader);
     let of_whole =
         |plan: &&mut Plan| group.whole.is_some_and(|whole| plan.name == prefix_of(whole));
     if let Some(plan) = plans.iter_mut().find(of_whole) {
-        links.append(&mut plan.links);
-        plan.links = links;
-        plan.falls_back = falls_back;
+        plan.blocked = blocked;
+        if !links.is_empty() {
+            links.append(&mut plan.links);
+            plan.links = links;
+            plan.falls_back = falls_back;
+        }
         return;
     }
-    let key = links.first().map_or_else(String::new, |link| link.key.clone());
-    links.push(Link {
-        key: key.clone(),
-        target: Target::Registry,
-        settings: own,
-        rewrites: Vec::new(),
-        prefix: None,
-    });
-    plans.push(Plan { falls_back, ..reader.plan(group.name(), key, links) });
+    let key = links.first().map_or_else(|| group.key(), |link| link.key.clone());
+    links.push(Link::registry(key.clone(), own));
+    plans.push(Plan { falls_back, blocked, ..reader.plan(group.name(), key, links) });
 }
 
 /// Whether a place lies in a blocked table, which is reported. The engines look each place up again
@@ -164,25 +161,19 @@ fn plan(registry: &Registry<'_>, reader: &mut Reader<'_, '_>) -> Option<Plan> {
     let prefix = prefix_of(registry);
     let key = format!("{} {}", registry.path, printable(prefix));
     let Some(name) = name(prefix) else {
-        reader.left_out(
-            &key,
-            "a document's mirrors are those of a whole host, not of some repositories",
-        );
+        let why = match prefix.contains("://") {
+            true => "not a host such as \"registry.corp:5000\"",
+            false => "a document's mirrors are those of a whole host, not of some repositories",
+        };
+        reader.left_out(&key, why);
         return None;
     };
     let mirrors = registry.mirrors.iter();
-    let mut links: Vec<_> = mirrors.map(|mirror| mirror_link(mirror, reader)).collect();
+    let mut links: Vec<_> = mirrors.flat_map(|mirror| mirror_links(mirror, None, reader)).collect();
     // The mirrors of a blocked registry are asked all the same.
     let is_blocked = registry.blocked && links.is_empty();
     if !registry.blocked {
-        let (target, rewrites) = own_target(prefix, location, &key, registry.insecure, reader);
-        links.push(Link {
-            key: key.clone(),
-            target,
-            settings: insecure(registry.insecure),
-            rewrites,
-            prefix: None,
-        });
+        links.append(&mut own_links(prefix, location, &key, registry.insecure, reader));
     }
     Some(Plan { is_blocked, ..reader.plan(name, key, links) })
 }
@@ -199,22 +190,25 @@ fn name(prefix: &str) -> Option<String> {
 }
 
 /// Where the registry's images are, if no mirror has them.
-fn own_target(
+fn own_links(
     prefix: &str,
     location: &str,
     key: &str,
     is_insecure: bool,
     reader: &mut Reader<'_, '_>,
-) -> (Target, Vec<Rewrite>) {
+) -> Vec<Link> {
+    let registry = Link::registry(key.to_owned(), insecure(is_insecure));
     if location.is_empty() || location == prefix {
-        (Target::Registry, Vec::new())
+        vec![registry]
     } else if prefix.starts_with("*.") {
         let text =
             "location is left out: the document asks each of many registries under its own name";
         reader.lost(key, text);
-        (Target::Inexpressible, Vec::new())
+        vec![Link { target: Target::Inexpressible, ..registry }]
     } else {
-        host(location, &format!("{key}.location"), is_insecure, reader)
+        let mut links = links(location, None, &format!("{key}.location"), is_insecure, reader);
+        links.iter_mut().for_each(|link| link.key = key.to_owned());
+        links
     }
 }
 
@@ -222,44 +216,51 @@ fn mirror_key(mirror: &Mirror<'_>) -> String {
     format!("{} {}", mirror.path, printable(mirror.location))
 }
 
-fn mirror_link(mirror: &Mirror<'_>, reader: &mut Reader<'_, '_>) -> Link {
-    let key = mirror_key(mirror);
-    let (target, rewrites) = host(mirror.location, &key, mirror.insecure, reader);
-    Link { target, key, settings: insecure(mirror.insecure), rewrites, prefix: None }
+fn mirror_links(
+    mirror: &Mirror<'_>,
+    prefix: Option<&str>,
+    reader: &mut Reader<'_, '_>,
+) -> Vec<Link> {
+    links(mirror.location, prefix, &mirror_key(mirror), mirror.insecure, reader)
 }
 
-/// A location, which is a host without a scheme, and perhaps what stands before the names of
-/// repositories there.
-fn host(
+/// A location, which is a host without a scheme, and what stands there in the place of the prefix,
+/// or before the names of repositories.
+fn links(
     location: &str,
+    prefix: Option<&str>,
     key: &str,
     is_insecure: bool,
     reader: &mut Reader<'_, '_>,
-) -> (Target, Vec<Rewrite>) {
-    let (address, path) = match location.split_once('/') {
-        Some((address, path)) => (address, Some(path)),
-        None => (location, None),
-    };
-    // Docker Hub is served under another name than the one that its images carry.
-    let address = match RegistryHost::parse(address) {
-        Ok(host) if host.is_docker_hub() => "registry-1.docker.io",
-        _ => address,
-    };
-    let rewrite = path.map(registries_conf::below).transpose();
-    let endpoint = match rewrite {
-        _ if location.contains("://") || location.contains('@') => {
-            Err("not a host such as \"mirror.corp:5000\"")
-        }
-        Err(_) => Err("its path is no beginning of a repository's name"),
-        Ok(rewrite) => Endpoint::parse(address, ApiPath::Below)
-            .map(|endpoint| (endpoint, rewrite.into_iter().collect())),
-    };
+) -> Vec<Link> {
+    let endpoint = endpoint(location, prefix);
     if is_insecure && endpoint.is_ok() {
         let text = "is not asked over plain HTTP; if it does not speak TLS, write its address with \
         \"http://\" into the document";
         reader.lost(key, text);
     }
-    reader.target(key, "the engine", endpoint)
+    reader.links(key, "the engine", endpoint, &insecure(is_insecure))
+}
+
+fn endpoint(location: &str, prefix: Option<&str>) -> Result<(Endpoint, Vec<Names>), &'static str> {
+    let (address, path) = registries_conf::split(location);
+    // Docker Hub is served under another name than the one that its images carry.
+    let address = match RegistryHost::parse(address) {
+        Ok(host) if host.is_docker_hub() => "registry-1.docker.io",
+        _ => address,
+    };
+    if location.contains("://") || location.contains('@') {
+        return Err("not a host such as \"mirror.corp:5000\"");
+    }
+    let name = match prefix {
+        Some(prefix) => Some(path).filter(|path| *path != prefix),
+        None => Some(path).filter(|path| !path.is_empty()),
+    };
+    if registry_config::Mirror::new("https://host", prefix, name, None).is_err() {
+        return Err("its path is no beginning of a repository's name");
+    }
+    let [prefix, name] = [prefix, name].map(|part| part.map(ToOwned::to_owned));
+    Ok((Endpoint::parse(address, ApiPath::Below)?, vec![Names { prefix, name }]))
 }
 
 fn insecure(is_insecure: bool) -> Entry {

@@ -29,6 +29,7 @@ mod mirror_entry;
 pub(crate) mod plan;
 mod reader;
 mod report;
+pub(crate) mod rewrite;
 
 use std::path::Path;
 

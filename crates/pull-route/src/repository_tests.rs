@@ -129,7 +129,7 @@ fn a_mirror_is_lent_what_is_the_hosts_and_never_more() {
 fn the_registry_as_its_own_mirror_is_asked_as_the_registry() {
     let own = "{url = \"https://r.corp\"}";
     let near = "\"https://near.corp\"";
-    let renamed = "{url = \"https://r.corp\", rewrite = [{from = \"^\", to = \"x/\"}]}";
+    let renamed = "{url = \"https://r.corp\", name = \"x\"}";
     let team = entry("r.corp/team", &login("team"));
     let also = "[[registries.\"r.corp\".also]]\nregistrytoken = \"further\"\n";
     for (mirrors, keys, more, expected) in [

@@ -14,7 +14,7 @@
 //!   which also shows it, and for `record`, which the guest's event log has;
 //! - `host_name`, `host`, `name`, `repositories`, `registry`: [`RegistryHost`], [`RegistryName`],
 //!   and the matcher, [`Registries::entry_for`] and [`Registries::repository_entries`];
-//! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `rewrite`, `extra_env`,
+//! - `credentials`, `client_identity`, `roots`, `root_dates`, `mirror`, `extra_env`,
 //!   `proxy_url`, `secret`: what an entry and `[extra-env]` consist of, and [`credential_rule`]:
 //!   what a user name, a password and a token may be;
 //! - `resource_uri`, `resources`, `resource_source`, `decryption_keys`: secrets by reference, where
@@ -72,7 +72,6 @@ mod repositories;
 mod resource_source;
 mod resource_uri;
 mod resources;
-mod rewrite;
 mod root_dates;
 mod roots;
 mod rule;
@@ -103,7 +102,6 @@ pub use repositories::is_below;
 pub use resource_source::{InvalidResourceSource, ResourceSource};
 pub use resource_uri::{InvalidResourceUri, ResourceUri};
 pub use resources::Resources;
-pub use rewrite::Rewrite;
 pub use root_dates::{RootOutsideDates, RootsAt};
 pub use roots::Roots;
 pub use rule::Rule;

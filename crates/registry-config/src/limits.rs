@@ -59,12 +59,6 @@ pub const MAX_MIRRORS: usize = 256;
 /// The most mirrors of one repository: each may be waited for before the next one is asked.
 pub const MAX_REPOSITORY_MIRRORS: usize = 8;
 
-/// The most rules for names in one list; each is tried on a repository's name.
-pub const MAX_REWRITES: usize = 16;
-
-/// The longest half of such a rule: names have at most 255 letters.
-pub const MAX_REWRITE_BYTES: usize = 512;
-
 /// How many problems of one document are kept; a hostile document of the greatest size has half a
 /// million.
 pub const MAX_PROBLEMS: usize = 1000;

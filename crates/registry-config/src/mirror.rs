@@ -1,13 +1,11 @@
 //! Where to ask before the registry itself.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use url::Url;
 
 use crate::limits::{MAX_MIRROR_BYTES, MAX_REPOSITORY_BYTES};
-use crate::repositories::is_below;
-use crate::rewrite::{Rewrite, rewritten};
+use crate::repositories::{check_prefix, is_below};
 use crate::{RegistryHost, Rule};
 
 /// The address of a registry's mirror: `http` or `https`, host, optional port and path; no user, no
@@ -19,8 +17,6 @@ pub struct Mirror {
     pub(crate) prefix: Option<Box<str>>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) fallback: Option<bool>,
-    /// Its own rules for names, or those of the entry, which its mirrors share.
-    pub(crate) rewrites: Option<Arc<[Rewrite]>>,
     /// Whether it stands in the list `mirrors`, not in `mirror`.
     pub(crate) is_listed: bool,
 }
@@ -71,7 +67,7 @@ impl Mirror {
     /// of the name, or it would be longer than a repository's may be.
     pub fn name_of<'r>(&self, repository: &'r str) -> Option<Cow<'r, str>> {
         let Some(name) = self.name() else {
-            return rewritten(self.rewrites(), repository).ok();
+            return Some(Cow::Borrowed(repository));
         };
         let rest = repository.strip_prefix(self.prefix().unwrap_or_default())?;
         let name = match (name, rest.trim_start_matches('/')) {
@@ -82,21 +78,23 @@ impl Mirror {
         (1..=MAX_REPOSITORY_BYTES).contains(&name.len()).then_some(Cow::Owned(name))
     }
 
-    /// The rules that make these names, in their order.
-    pub fn rewrites(&self) -> &[Rewrite] {
-        self.rewrites.as_deref().unwrap_or_default()
-    }
-
-    /// A mirror of the repositories below `prefix`, or of all, with rules for their names there.
+    /// A mirror of the repositories below `prefix`, or of all, which have other names there by
+    /// `name`.
     ///
     /// # Errors
     ///
-    /// The rule that the address breaks.
-    pub fn new(url: &str, prefix: Option<&str>, rewrites: &[Rewrite]) -> Result<Self, Rule> {
-        let mut mirror = Self::parse(url)?;
-        mirror.prefix = prefix.map(Into::into);
-        mirror.rewrites = (!rewrites.is_empty()).then(|| rewrites.into());
-        Ok(mirror)
+    /// The rule that the address, the prefix or the name breaks.
+    pub fn new(
+        url: &str,
+        prefix: Option<&str>,
+        name: Option<&str>,
+        fallback: Option<bool>,
+    ) -> Result<Self, Rule> {
+        let mirror = Self::parse(url)?;
+        check_repositories(prefix, false)?;
+        check_repositories(name, prefix.is_some())?;
+        let [prefix, name] = [prefix, name].map(|part| part.map(Into::into));
+        Ok(Self { prefix, name, fallback, ..mirror })
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, Rule> {
@@ -127,15 +125,20 @@ impl Mirror {
             return Err(Rule::MirrorQuery);
         }
         let host = RegistryHost::of_url(&url).ok_or(Rule::MirrorUrl)?;
-        Ok(Self {
-            url,
-            host,
-            prefix: None,
-            name: None,
-            fallback: None,
-            rewrites: None,
-            is_listed: false,
-        })
+        Ok(Self { url, host, prefix: None, name: None, fallback: None, is_listed: false })
+    }
+}
+
+/// Checks a prefix or a name.
+///
+/// # Errors
+///
+/// [`Rule::MirrorRepositories`].
+pub(crate) fn check_repositories(text: Option<&str>, may_be_empty: bool) -> Result<(), Rule> {
+    match text {
+        Some("") if may_be_empty => Ok(()),
+        Some(text) => check_prefix(text).map_err(|_| Rule::MirrorRepositories),
+        None => Ok(()),
     }
 }
 

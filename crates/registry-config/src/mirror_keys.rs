@@ -1,22 +1,21 @@
 //! The keys of an entry that say where to ask before the registry itself, read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foreign_text::toml::Field;
 
-use crate::limits::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, MAX_REWRITES};
+use crate::limits::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS};
+use crate::mirror::check_repositories;
 use crate::problem::{Findings, Place};
-use crate::repositories::{check_prefix, prefixes};
+use crate::repositories::prefixes;
 use crate::section::Section;
-use crate::{Mirror, Rewrite, Rule};
+use crate::{Mirror, Rule};
 
 /// The keys of an entry.
 pub(crate) const MIRROR: &str = "mirror";
 pub(crate) const MIRRORS: &str = "mirrors";
-const REWRITE: &str = "rewrite";
 
-/// Reads `mirror`, `mirrors` and `rewrite`: each mirror with its place, and the repositories that
+/// Reads `mirror` and `mirrors`: each mirror with its place, and the repositories that
 /// nobody is asked for. What is broken is reported and missing.
 pub(crate) fn read(section: &mut Section<'_, '_>) -> (Vec<(Place, Mirror)>, Vec<Box<str>>) {
     let findings = section.findings;
@@ -34,14 +33,6 @@ pub(crate) fn read(section: &mut Section<'_, '_>) -> (Vec<(Place, Mirror)>, Vec<
         }
         if let Some(place) = crowded(&mirrors) {
             findings.problem(place, Rule::TooManyMirrors);
-        }
-    }
-    if let Some(rules) = read_rewrites(section) {
-        let has_mirror = section.has(MIRROR) || section.has(MIRRORS);
-        section.needs(REWRITE, has_mirror, Rule::RewriteWithoutMirror);
-        // A mirror's own rules come in the place of those for all.
-        for (_, mirror) in &mut mirrors {
-            mirror.rewrites.get_or_insert_with(|| Arc::clone(&rules));
         }
     }
     (mirrors, blocked)
@@ -79,7 +70,6 @@ fn listed<'t>(
         let prefix = repositories("prefix", false, &mut section);
         let name = repositories("name", section.has("prefix"), &mut section);
         let fallback = section.read("fallback", |field| Ok(field.flag()?));
-        let rewrites = read_rewrites(&mut section);
         section.refuse_rest(None);
         if !section.has("url") {
             match (prefix?, section.has("name"), fallback) {
@@ -89,7 +79,7 @@ fn listed<'t>(
             return None;
         }
         let mirror = section.kept("url", Mirror::parse(url?))?;
-        Mirror { prefix: prefix?, name: name?, fallback, rewrites, ..mirror }
+        Mirror { prefix: prefix?, name: name?, fallback, ..mirror }
     };
     mirror.is_listed = true;
     Some((place, mirror))
@@ -106,25 +96,6 @@ fn repositories(
     if !section.has(key) {
         return Some(None);
     }
-    let text = text?;
-    let is_right = text.is_empty() && may_be_empty || check_prefix(text).is_ok();
-    section.needs(key, is_right, Rule::MirrorRepositories);
-    is_right.then(|| Some(text.into()))
-}
-
-fn read_rewrites(section: &mut Section<'_, '_>) -> Option<Arc<[Rewrite]>> {
-    let tables = section.tables(REWRITE);
-    section.at(REWRITE)?;
-    if tables.len() > MAX_REWRITES {
-        section.problem(REWRITE, Rule::TooManyRewrites);
-        return Some(Arc::new([]));
-    }
-    let rule = |mut section: Section<'_, '_>| {
-        let halves = ["from", "to"].map(|key| section.text(key));
-        section.refuse_rest(None);
-        section.needs("", section.has("from") && section.has("to"), Rule::RewriteHalf);
-        let [from, to] = halves;
-        section.kept("", Rewrite::parse(from?, to?))
-    };
-    Some(tables.into_iter().filter_map(rule).collect())
+    section.kept(key, check_repositories(text, may_be_empty))?;
+    Some(Some(text?.into()))
 }

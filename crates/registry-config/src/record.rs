@@ -122,7 +122,6 @@ mod tests {
         ("mirrors", ["[{url='https://a'}]", "[{url='https://a',name='b'}]"], "", Show),
         ("mirrors", ["[{url='https://a'}]", "[{url='https://a',fallback=false}]"], "", Show),
         ("mirrors", ["['https://a']", "['https://a',{prefix='b',fallback=false}]"], "", Show),
-        ("rewrite", ["[{from='a',to='b'}]", "[{from='a',to='c'}]"], "mirror='https://a'", Show),
         (
             "also",
             ["[{registrytoken='a'}]", "[{registrytoken='hunter2'}]"],

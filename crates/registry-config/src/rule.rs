@@ -361,32 +361,6 @@ pub enum Rule {
         without \"/\" at the ends; only a \"name\" beside a \"prefix\" may be empty"
     )]
     MirrorRepositories,
-    /// More rules for names than [`MAX_REWRITES`].
-    #[error("a list has at most {MAX_REWRITES} rules")]
-    TooManyRewrites,
-    /// A rule for names without a mirror.
-    #[error(
-        "has no \"mirror\" or \"mirrors\" beside it; the registry itself is asked by its own names"
-    )]
-    RewriteWithoutMirror,
-    /// Half a rule for names.
-    #[error("needs \"from\" and \"to\"")]
-    RewriteHalf,
-    /// A rule for names longer than [`MAX_REWRITE_BYTES`].
-    #[error("\"from\" and \"to\" have at most {MAX_REWRITE_BYTES} bytes each")]
-    RewriteTooLong,
-    /// A pattern that is none.
-    #[error(
-        "\"from\" is no regular expression that is taken here: none that looks ahead, none with \
-        many repetitions in each other"
-    )]
-    RewriteFrom,
-    /// A name with a character that none has.
-    #[error(
-        "\"to\" is a part of a repository's name: letters, digits, \"-\", \"_\", \".\", \"/\" and \
-        groups such as \"$1\""
-    )]
-    RewriteTo,
     /// Addresses that are none, or too many.
     #[error(
         "is a list of 1 to {MAX_ADDRESSES} addresses such as \"192.0.2.1\" and \"2001:db8::1\", \

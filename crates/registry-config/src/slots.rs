@@ -13,7 +13,7 @@ use crate::record::fingerprint;
 use crate::secret::REDACTED;
 use crate::{
     Credentials, DecryptionKey, DecryptionKeys, Document, ExtraEnv, ImagePolicy, Mirror, Pins,
-    PolicySource, Registry, RegistryName, Resources, Rewrite, Roots,
+    PolicySource, Registry, RegistryName, Resources, Roots,
 };
 
 /// The use of a list of keys.
@@ -241,7 +241,7 @@ fn of_registry<'a>(name: &RegistryName, registry: &'a Registry, purpose: Purpose
     table.put("client-key", client.as_ref().map(|own| Value::Secret(own.key_pem().expose())));
     table.put("insecure-skip-verify", flag(insecure_skip_verify));
     table.put("plain-http", flag(plain_http));
-    let shown_addresses = addresses.iter().map(|address| shown(address)).collect();
+    let shown_addresses = addresses.iter().map(shown).collect();
     table.put("addresses", filled(Value::List(shown_addresses), addresses));
     match mirrors.as_slice() {
         [] if blocked.is_empty() => {}
@@ -303,8 +303,7 @@ fn of_url(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
 
 /// Whether its address says all.
 fn is_plain(mirror: &Mirror) -> bool {
-    let has_names = mirror.name().is_some() || !mirror.rewrites().is_empty();
-    !has_names && mirror.prefix().is_none() && mirror.fallback().is_none()
+    mirror.prefix().is_none() && mirror.name().is_none() && mirror.fallback().is_none()
 }
 
 fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
@@ -316,14 +315,6 @@ fn of_mirror(mirror: &Mirror, purpose: Purpose) -> Value<'_> {
     table.put("prefix", mirror.prefix().map(text));
     table.put("name", mirror.name().map(text));
     table.put("fallback", mirror.fallback().map(Value::Flag));
-    let rewrite = |rule| {
-        let mut table = Table::default();
-        table.put("from", text(Rewrite::from(rule)));
-        table.put("to", text(Rewrite::to(rule)));
-        Value::Table(table)
-    };
-    let rewrites: Vec<_> = mirror.rewrites().iter().map(rewrite).collect();
-    table.put("rewrite", (!rewrites.is_empty()).then_some(Value::List(rewrites)));
     Value::Table(table)
 }
 

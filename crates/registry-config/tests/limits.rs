@@ -101,14 +101,6 @@ fn numbers_and_lengths_are_bounded() {
             at("registries.r.mirrors", too_many) + ", and 8 for one repository",
         ),
         (
-            16,
-            &|count| {
-                let rules = "{from = 'a', to = 'b'},".repeat(count);
-                entry(&format!("rewrite = [{rules}]\nmirror = 'https://m'"))
-            },
-            at("registries.r.rewrite", "a list has at most 16 rules"),
-        ),
-        (
             8,
             &|count| entry(&format!("addresses = [{}]", "'::1',".repeat(count))),
             at("registries.r.addresses", "is a list of 1 to 8 addresses"),

@@ -141,5 +141,5 @@ fn examples_of_the_reference_are_documents() {
         }
         checked(&example)
     });
-    assert_eq!(parsed.count(), 16);
+    assert_eq!(parsed.count(), 15);
 }

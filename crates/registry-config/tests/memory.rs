@@ -31,13 +31,13 @@ fn no_text_takes_more_than_64_mib() {
         (0..400).map(|n| format!("{n:x}{}=1\n", ".a".repeat(78))).collect(),
         // Each item has a place with the name of its entry.
         format!("[registries.\"{}\"]\nalso=[{}]", "\\u0001".repeat(300), "{},".repeat(16_000)),
-        // Rules that all mirrors of an entry share.
-        (0..20)
+        // The longest names of the most mirrors.
+        (0..6)
             .map(|n| {
-                let rules = format!("{{from='a',to='{}'}},", "a".repeat(500)).repeat(16);
-                let mirror = |n| format!("{{url='https://m',prefix='{n}'}},");
+                let part = "a".repeat(250);
+                let mirror = |n| format!("{{url='https://m',prefix='{n}/{part}',name='{part}'}},");
                 let mirrors: String = (0..256).map(mirror).collect();
-                format!("[registries.r{n}]\nrewrite=[{rules}]\nmirrors=[{mirrors}]\n")
+                format!("[registries.r{n}]\nmirrors=[{mirrors}]\n")
             })
             .collect(),
     ];

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use foreign_text::toml::{Field, Table};
-use registry_config::{Credentials, MAX_REWRITES, Registry, Rewrite, Secret};
+use registry_config::{Credentials, Registry, Secret};
 
 use super::{Directory, joined, roots};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
-use crate::registry_file::plan::{Link, Target};
-use crate::registry_file::shown_address;
+use crate::registry_file::plan::{Link, Names};
 use crate::registry_file::{ClientFiles, Reader, decode_auth};
+use crate::registry_file::{rewrite, shown_address};
 
 /// The longest `hosts.toml`; real ones have a few hundred bytes.
 pub const MAX_HOSTS_TOML_BYTES: usize = 64 << 10;
@@ -19,8 +19,8 @@ struct Host {
     settings: Registry,
     api: ApiPath,
     can_pull: bool,
-    /// The names that repositories have there; `None` where they cannot be said.
-    rewrites: Option<Vec<Rewrite>>,
+    /// The rules for names there; `None` where they cannot be said.
+    rules: Option<Vec<Names>>,
 }
 
 /// Who is asked according to a file, in order. `None` where it cannot be read, which is reported.
@@ -37,55 +37,54 @@ pub(super) fn links(
     for mut host in hosts.into_iter().flat_map(Table::rest) {
         host.path = format!("host.\"{}\"", shown_address(host.key));
         if let Some(keys) = reader.as_table(&host) {
-            links.extend(mirror(host.key, keys, directory, reader));
+            links.append(&mut mirror(host.key, keys, directory, reader));
         }
     }
-    links.extend(own_link(server, keys, directory, reader));
+    links.append(&mut own_links(server, keys, directory, reader));
     Some(links)
 }
 
-/// A `[host."ADDRESS"]`; `None` where it has no part in pulls.
+/// A `[host."ADDRESS"]`; nothing where it has no part in pulls.
 fn mirror(
     address: &str,
     keys: Table<'_, '_>,
     directory: &Directory,
     reader: &mut Reader<'_, '_>,
-) -> Option<Link> {
+) -> Vec<Link> {
     let key = keys.path.clone();
     let host = host(keys, directory, reader);
     if !host.can_pull {
         reader.note(&key, "has no part: nothing is pulled from it");
-        return None;
+        return Vec::new();
     }
-    Some(link(address, key, host, reader))
+    host_links(address, &key, &host, reader)
 }
 
 /// The root of the file: the registry itself, or what stands in its place, asked after all hosts.
-fn own_link(
+fn own_links(
     server: &str,
     keys: Table<'_, '_>,
     directory: &Directory,
     reader: &mut Reader<'_, '_>,
-) -> Option<Link> {
+) -> Vec<Link> {
     let host = host(keys, directory, reader);
-    let key = "server".to_owned();
+    let key = "server";
     if server.is_empty() {
         // Without a server, containerd forgets the capabilities of the root.
-        return Some(Link {
-            key,
-            target: Target::Registry,
-            settings: host.settings,
-            rewrites: Vec::new(),
-            prefix: None,
-        });
+        return vec![Link::registry(key.to_owned(), host.settings)];
     }
-    host.can_pull.then(|| link(server, key, host, reader))
+    match host.can_pull {
+        true => host_links(server, key, &host, reader),
+        false => Vec::new(),
+    }
 }
 
-fn link(address: &str, key: String, host: Host, reader: &mut Reader<'_, '_>) -> Link {
-    let endpoint = Endpoint::with_rules(address, host.api, host.rewrites.as_deref());
-    let (target, rewrites) = reader.target(&key, "containerd", endpoint);
-    Link { target, key, settings: host.settings, rewrites, prefix: None }
+fn host_links(address: &str, key: &str, host: &Host, reader: &mut Reader<'_, '_>) -> Vec<Link> {
+    let Some(rules) = &host.rules else {
+        return reader.passed_over(key, &host.settings);
+    };
+    let endpoint = Endpoint::with_rules(address, host.api, rules);
+    reader.links(key, "containerd", endpoint, &host.settings)
 }
 
 /// The keys that a host and the root have in common.
@@ -101,7 +100,9 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
         reader.left_out(&field.path, why);
     }
     let rewrite = reader.table(&mut keys, "rewrite");
-    let rewrites = rewrite.map_or_else(|| Some(Vec::new()), |table| rewrites(table, reader));
+    let rules = rewrite.into_iter().flat_map(Table::rest);
+    let rules = rules.map(|field| (field.path.clone(), field.key, field.text()));
+    let rules = rewrite::all(rules, reader);
     if let Some(field) = keys.take("dial_timeout") {
         let text = "has no part: the puller has limits of its own";
         reader.note(&field.path, text);
@@ -119,7 +120,7 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
             ..Registry::default()
         },
         api: if is_exact { ApiPath::Exactly } else { ApiPath::Below },
-        rewrites,
+        rules,
         // Images are pinned by digest, for which containerd asks hosts that can pull.
         can_pull: capabilities.is_empty() || capabilities.iter().any(is_pull),
     }
@@ -170,23 +171,6 @@ fn pair<'t>(item: &Field<'t, '_>) -> Option<(&'t str, &'t str)> {
         "" => Some((certificate, certificate)),
         private_key => Some((certificate, private_key)),
     }
-}
-
-/// The rules for names, as K3s writes them.
-fn rewrites(table: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Vec<Rewrite>> {
-    let mut rules = Some(Vec::new());
-    for field in table.rest().take(MAX_REWRITES) {
-        let rule = field.text().map_err(|wrong| wrong.to_string());
-        let rule = rule.and_then(|to| Rewrite::parse(field.key, to).map_err(|why| why.to_string()));
-        match rule {
-            Ok(rule) => rules.iter_mut().for_each(|rules| rules.push(rule.clone())),
-            Err(why) => {
-                reader.left_out(&field.path, why);
-                rules = None;
-            }
-        }
-    }
-    rules
 }
 
 /// The credentials in a host's headers. A header's value is never shown.

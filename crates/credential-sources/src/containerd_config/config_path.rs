@@ -84,13 +84,7 @@ fn plan_of(known: &Host, of_all: Option<&Plan>) -> Plan {
         return Plan { name: known.plan.name.clone(), ..of_all.clone() };
     }
     let mut plan = known.plan.clone();
-    plan.links.push(Link {
-        key: plan.key.clone(),
-        target: Target::Registry,
-        settings: Entry::default(),
-        rewrites: Vec::new(),
-        prefix: None,
-    });
+    plan.links.push(Link::registry(plan.key.clone(), Entry::default()));
     plan
 }
 
@@ -99,7 +93,7 @@ fn asks(plan: &Plan, host: &Option<RegistryHost>) -> bool {
     let own = RegistryHost::parse(&plan.name).ok();
     let is_at = |link: &Link| match &link.target {
         Target::Address(endpoint) => host.as_ref() == Some(&endpoint.host),
-        Target::Registry | Target::Inexpressible => false,
+        _ => false,
     };
     host.is_some() && (own == *host || plan.links.iter().any(is_at))
 }
@@ -111,7 +105,7 @@ fn give_credentials(plan: &mut Plan, hosts: &Hosts, reader: &mut Reader<'_, '_>)
             Target::Address(endpoint) => endpoint.authority.as_str(),
             // All hosts have as many names: nobody's credentials are for them all.
             Target::Registry if !plan.name.starts_with('.') => plan.name.as_str(),
-            Target::Registry | Target::Inexpressible => continue,
+            _ => continue,
         };
         let found = hosts.settings_of(name).credentials;
         match (link.settings.credentials.is_anonymous(), found.is_anonymous()) {

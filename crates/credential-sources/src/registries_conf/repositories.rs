@@ -5,16 +5,17 @@
 //! it can say the same only where the tables do not meet: none is below another, and the table of
 //! the whole host has no mirrors of its own. A table that does not fit is left out by itself.
 //!
-//! A table that is blocked, or moved, does not end at the registry itself. Beside such a one, the
-//! tables that do name the registry as their last mirror, in the place of the entry's fallback.
+//! A table that is blocked, or moved, does not end at the registry itself: beside one that does, its
+//! mirrors say `fallback = false`. For one that is blocked and has no mirror nobody is asked,
+//! whatever the tables around it say.
 
 use std::collections::BTreeSet;
 
-use registry_config::{MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, RegistryHost, RegistryName, Rewrite};
+use registry_config::{RegistryHost, RegistryName};
 
-use super::{Entry, Mirror, Registry, insecure, mirror_link, prefix_of};
+use super::{Entry, Mirror, Registry, endpoint, insecure, mirror_links, prefix_of};
+use crate::printable;
 use crate::registry_file::Reader;
-use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::Link;
 
 /// The tables for some repositories of one host.
@@ -41,6 +42,8 @@ pub(super) struct Mirrors {
     pub(super) links: Vec<Link>,
     /// Whether the registry itself is asked where they fail.
     pub(super) falls_back: bool,
+    /// What nobody is asked for.
+    pub(super) blocked: Vec<String>,
     /// How it is reached.
     pub(super) own: Entry,
 }
@@ -93,49 +96,47 @@ impl<'r, 't> Group<'r, 't> {
         prefix.split('/').next().unwrap_or_default().to_owned()
     }
 
+    /// The key of the first table.
+    pub(super) fn key(&self) -> String {
+        let table = self.tables[0].table;
+        format!("{} {}", table.path, printable(prefix_of(table)))
+    }
+
     fn take_out(&mut self, registries: &[Registry<'_>], left_out: &mut Vec<LeftOut<'r, 't>>) {
-        let obstacle = self.obstacle(registries);
+        let obstacles = [false, true].map(|is_blocked| self.obstacle(is_blocked, registries));
         let mut take_out = |part: &Part<'r, 't>, why: Option<&'static str>| {
             left_out.extend(why.map(|why| (part.table, why)));
             why.is_none()
         };
         let own_insecure = self.whole.is_some_and(|whole| whole.insecure);
-        self.tables.retain(|part| take_out(part, obstacle.or_else(|| part.obstacle(own_insecure))));
-        let prefixes: BTreeSet<_> = self.asked().map(|part| part.repositories).collect();
+        self.tables.retain(|part| {
+            let obstacle = obstacles[usize::from(part.is_blocked())];
+            take_out(part, obstacle.or_else(|| part.obstacle(own_insecure)))
+        });
+        let is_other = |part: &&Part<'_, '_>| part.is_blocked() || !part.places.is_empty();
+        let others = self.tables.iter().filter(is_other);
+        let prefixes: BTreeSet<_> = others.map(|part| part.repositories).collect();
         let mut seen = BTreeSet::new();
         self.tables.retain(|part| {
             let name = part.repositories;
             let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
-            let is_below = above.any(|above| prefixes.contains(above)) || !seen.insert(name);
+            let is_below = !part.is_blocked() && above.any(|above| prefixes.contains(above));
+            let is_below = is_below || !seen.insert(name);
             let why = "it is below the prefix of another table, which a mirror cannot leave";
             take_out(part, is_below.then_some(why))
         });
-        let is_mixed = self.is_mixed();
-        let mut left = MAX_MIRRORS;
-        self.tables.retain_mut(|part| {
-            if is_mixed && part.ends_here() && !part.places.is_empty() {
-                part.places.push(part.place(prefix_of(part.table)));
-            }
-            let why = match part.places.len() {
-                count if count > MAX_REPOSITORY_MIRRORS => {
-                    Some("a repository has at most eight mirrors")
-                }
-                count if count > left => Some("a registry has at most 256 mirrors"),
-                count => {
-                    left -= count;
-                    None
-                }
-            };
-            take_out(part, why)
-        });
     }
 
-    /// Why a document cannot say any of the tables.
-    fn obstacle(&self, registries: &[Registry<'_>]) -> Option<&'static str> {
+    /// Why a document cannot say any of the tables, of those that are blocked or of the others.
+    fn obstacle(&self, is_blocked: bool, registries: &[Registry<'_>]) -> Option<&'static str> {
         let is_other =
             |whole: &Registry<'_>| whole.blocked || !whole.mirrors.is_empty() || !is_own(whole);
-        if self.whole.is_some_and(is_other) {
-            return Some("the table of the whole host has other places or is blocked");
+        match self.whole {
+            Some(_) if is_blocked => return None,
+            Some(whole) if is_other(whole) => {
+                return Some("the table of the whole host has other places or is blocked");
+            }
+            _ => {}
         }
         let name = self.host.name();
         let covers = |registry: &Registry<'_>| {
@@ -148,32 +149,23 @@ impl<'r, 't> Group<'r, 't> {
             .then_some("a table for a whole domain holds for the host's other repositories")
     }
 
-    /// Whether only some of the tables end at the registry itself.
-    fn is_mixed(&self) -> bool {
-        let mut ends = self.asked().map(Part::ends_here);
-        let first = ends.next();
-        ends.any(|end| Some(end) != first)
-    }
-
-    /// Those that are asked for anywhere else.
-    fn asked(&self) -> impl Iterator<Item = &Part<'r, 't>> {
-        self.tables.iter().filter(|part| !part.places.is_empty())
-    }
-
     /// The mirrors of the tables. Findings about them go to the reader.
     pub(super) fn mirrors(&self, reader: &mut Reader<'_, '_>) -> Mirrors {
+        let asked = || self.tables.iter().filter(|part| !part.places.is_empty());
+        let falls_back = asked().any(Part::ends_here);
         let mut links = Vec::new();
-        for part in &self.tables {
+        for part in asked() {
+            let fallback = (falls_back && !part.ends_here()).then_some(false);
             for place in &part.places {
-                let mut link = mirror_link(place, reader);
-                link.rewrites = rewrite(place.location, part.repositories).into_iter().collect();
-                link.prefix = Some(part.repositories.to_owned());
-                links.push(link);
+                let of_place = mirror_links(place, Some(part.repositories), reader);
+                links.extend(of_place.into_iter().map(|link| Link { fallback, ..link }));
             }
         }
+        let blocked = self.tables.iter().filter(|part| part.is_blocked());
         Mirrors {
             links,
-            falls_back: self.asked().all(Part::ends_here),
+            falls_back,
+            blocked: blocked.map(|part| part.repositories.to_owned()).collect(),
             own: insecure(self.whole.is_some_and(|whole| whole.insecure)),
         }
     }
@@ -204,15 +196,18 @@ impl<'r, 't> Part<'r, 't> {
         let host = prefix_of(self.table).split('/').next();
         if host.is_some_and(|host| host.ends_with(":443")) {
             Some("engines take \":443\" for another name than none, and a document does not")
-        } else if self.table.blocked && self.places.is_empty() {
-            Some("a document blocks whole hosts only")
         } else if self.ends_here() && self.table.insecure != own_insecure {
             Some("the registry itself is reached in one way")
         } else {
             let mut places = self.places.iter();
-            let all = places.all(|place| can_be_said(place.location, self.repositories));
+            let all = places.all(|place| endpoint(place.location, Some(self.repositories)).is_ok());
             (!all).then_some("one of its places cannot be said")
         }
+    }
+
+    /// Whether nobody is asked for its repositories.
+    fn is_blocked(&self) -> bool {
+        self.table.blocked && self.places.is_empty()
     }
 
     /// Whether the registry itself is asked, under the same names.
@@ -221,32 +216,7 @@ impl<'r, 't> Part<'r, 't> {
     }
 }
 
-fn can_be_said(location: &str, repositories: &str) -> bool {
-    let (address, path) = location.split_once('/').unwrap_or((location, ""));
-    !location.contains("://")
-        && !location.contains('@')
-        && Endpoint::parse(address, ApiPath::Below).is_ok()
-        && (path == repositories || rewrite(location, repositories).is_some())
-}
-
 /// Whether a table's own location is the registry itself, under the same names.
 pub(super) fn is_own(table: &Registry<'_>) -> bool {
     table.location.is_empty() || table.location == prefix_of(table)
-}
-
-/// The rule for names at a location: the engine puts it in the place of the prefix. `None` where
-/// names stay, or it cannot be said.
-fn rewrite(location: &str, repositories: &str) -> Option<Rewrite> {
-    let path = location.split_once('/').map_or("", |(_, path)| path);
-    let path = path.trim_end_matches('/');
-    if path == repositories {
-        return None;
-    }
-    // Of what a repository's name consists of, only the dot means something else in an expression.
-    let prefix = repositories.replace('.', "\\.");
-    match path {
-        "" => Rewrite::parse(&format!("^{prefix}(/|$)"), ""),
-        path => Rewrite::parse(&format!("^{prefix}(/|$)"), &format!("{path}$1")),
-    }
-    .ok()
 }

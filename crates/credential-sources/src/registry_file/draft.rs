@@ -1,11 +1,12 @@
 //! An entry in the making.
 
 use registry_config::{
-    MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName, Roots,
+    MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName, Roots,
+    is_below,
 };
 
 use super::endpoint::Endpoint;
-use super::plan::{Link, Plan, Target};
+use super::plan::{Link, Names, Plan, Target};
 use super::{Entry, Report};
 
 /// The reason that stands in an entry's `ca-certs` where a file forbids it.
@@ -54,6 +55,8 @@ impl Draft {
             draft.entry.registry.ca_certs = Some(Roots::nobody(BLOCKED));
         } else {
             draft.follow(plan.links, plan.falls_back, report);
+            let blocked = plan.blocked.into_iter().map(Into::into);
+            draft.entry.registry.blocked = blocked.collect();
         }
         Some(draft)
     }
@@ -66,12 +69,10 @@ impl Draft {
             let is_own = match &link.target {
                 Target::Registry => true,
                 // Under other names, or for some repositories, it is a mirror of its own.
-                Target::Address(endpoint) => {
-                    let is_plain = link.rewrites.is_empty() && link.prefix.is_none();
-                    is_plain && self.is_at(endpoint)
-                }
-                Target::Inexpressible => {
-                    lost_mirror |= own.is_none();
+                Target::Address(endpoint) => link.names == Names::default() && self.is_at(endpoint),
+                Target::Inexpressible | Target::PassedOver => {
+                    let is_lost = matches!(link.target, Target::Inexpressible);
+                    lost_mirror |= is_lost && own.is_none();
                     self.tell_credentials(&link.key, &link.settings, report);
                     continue;
                 }
@@ -92,15 +93,15 @@ impl Draft {
                     }
                     "the registry itself is reached in one way, the first one that the file has"
                 }
-                // Those of some repositories were counted by the file's reader.
-                (false, None)
-                    if link.prefix.is_some() || self.mirrors.len() < MAX_REPOSITORY_MIRRORS =>
-                {
-                    self.mirrors.push(link);
-                    continue;
+                (false, None) if self.mirrors.len() == MAX_MIRRORS => {
+                    "a registry has at most 256 mirrors, the first that the file has"
+                }
+                (false, None) if self.is_crowded(&link) => {
+                    "a repository has at most eight mirrors, the first that the file has"
                 }
                 (false, None) => {
-                    "a registry has at most eight mirrors, the first that the file has"
+                    self.mirrors.push(link);
+                    continue;
                 }
                 (false, Some(_)) => "a mirror is asked before the registry itself, never after it",
             };
@@ -119,6 +120,17 @@ impl Draft {
         }
         self.entry.registry.mirror_fallback = falls_back;
         self.write_mirrors();
+    }
+
+    /// Whether repositories would have too many mirrors with one more.
+    fn is_crowded(&self, link: &Link) -> bool {
+        let prefixes =
+            || self.mirrors.iter().chain([link]).map(|link| link.names.prefix.as_deref());
+        let holds = |of: Option<&str>, wide: Option<&str>| {
+            wide.is_none_or(|wide| of.is_some_and(|of| is_below(of, wide)))
+        };
+        let count = |of| prefixes().filter(|wide| holds(of, *wide)).count();
+        prefixes().any(|of| count(of) > MAX_REPOSITORY_MIRRORS)
     }
 
     /// Whether an address is the registry's own.
@@ -161,29 +173,25 @@ impl Draft {
 
     /// Removes the mirrors at these places. Without one there may be no host left to ask.
     pub(super) fn drop_mirrors(&mut self, places: &[usize], report: &mut Report) {
-        let mut has_part = false;
+        let falls_back = self.entry.registry.mirror_fallback;
         for at in places.iter().rev() {
             let link = self.mirrors.remove(*at);
             self.tell_credentials(&link.key, &link.settings, report);
-            let has_same = self.mirrors.iter().any(|other| other.prefix == link.prefix);
-            has_part |= link.prefix.is_some() && !has_same;
+            let has_same = self.mirrors.iter().any(|other| other.names.prefix == link.names.prefix);
+            // Without it, its repositories would be asked for at the registry itself.
+            if let (Some(prefix), false) = (&link.names.prefix, has_same)
+                && !link.fallback.unwrap_or(falls_back)
+            {
+                let text = format!("nobody is asked for {prefix}, which has no other mirror");
+                report.lost(&self.entry.source, &link.key, text);
+                self.entry.registry.blocked.push(prefix.as_str().into());
+            }
         }
         self.write_mirrors();
-        // Without the mirror of some repositories, those would be asked for at the registry itself.
-        let is_needed = has_part || self.mirrors.is_empty();
-        if places.is_empty() || !is_needed {
+        if places.is_empty() || !self.mirrors.is_empty() {
             return;
         }
-        let reason = match self.entry.registry.mirror_fallback {
-            false => Some(NOBODY_LEFT),
-            true => self.mirrors.is_empty().then_some(NO_MIRROR_LEFT),
-        };
-        if let Some(reason) = reason {
-            self.mirrors.clear();
-            self.write_mirrors();
-            self.forbid(reason, report);
-        }
-        self.entry.registry.mirror_fallback &= !self.mirrors.is_empty();
+        self.forbid(if falls_back { NO_MIRROR_LEFT } else { NOBODY_LEFT }, report);
     }
 
     /// Whether both hold for the same hosts.
@@ -208,9 +216,11 @@ impl Link {
         match &self.target {
             // Its reader has told of an address that is none.
             Target::Address(endpoint) => {
-                Mirror::new(&endpoint.url(), self.prefix.as_deref(), &self.rewrites).ok()
+                let Names { prefix, name } = &self.names;
+                let (prefix, name) = (prefix.as_deref(), name.as_deref());
+                Mirror::new(&endpoint.url(), prefix, name, self.fallback).ok()
             }
-            Target::Registry | Target::Inexpressible => None,
+            Target::Registry | Target::Inexpressible | Target::PassedOver => None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The address of a host that is asked for images.
 
-use registry_config::{MAX_REWRITES, RegistryHost, RegistryName, Rewrite};
+use registry_config::{RegistryHost, RegistryName};
 use url::Url;
 
+use super::plan::Names;
 use crate::printable;
 
 /// Where a host's API is, as far as the document can say it: below an optional path, always at
@@ -64,8 +65,8 @@ impl Endpoint {
         })
     }
 
-    /// Reads an address for which a file has rules for names, `None` where one of them cannot be
-    /// said. Returns the rules that hold there in the document.
+    /// Reads an address for which a file has rules for names. Returns the names that repositories have there: those of each rule, then those of all
+    /// that no rule is for.
     ///
     /// # Errors
     ///
@@ -73,29 +74,25 @@ impl Endpoint {
     pub(crate) fn with_rules(
         text: &str,
         api: ApiPath,
-        rules: Option<&[Rewrite]>,
-    ) -> Result<(Self, Vec<Rewrite>), &'static str> {
-        let rules = rules.ok_or("a rule of \"rewrite\" cannot be said")?;
+        rules: &[Names],
+    ) -> Result<(Self, Vec<Names>), &'static str> {
         let endpoint = Self::parse(text, api)?;
-        if endpoint.below.is_empty() {
-            return Ok((endpoint, rules.to_vec()));
-        }
-        let below = |from: &str, to: &str| {
-            let to = format!("{}/{to}", endpoint.below);
-            Rewrite::parse(from, &to).map_err(|_| "a path and a \"rewrite\" that are too long")
-        };
-        let mut all = Vec::new();
-        for rule in rules {
-            if !is_at_beginning(rule.from()) {
-                return Err("beside a path behind \"v2/\", \"rewrite\" needs a \"^\" at the \
-                    beginning and no \"|\"");
-            }
-            all.push(below(rule.from(), rule.to())?);
-        }
-        all.push(below("^", "")?);
-        match all.len() {
-            ..=MAX_REWRITES => Ok((endpoint, all)),
-            _ => Err("a path behind \"v2/\" beside the most rules of \"rewrite\""),
+        let is_for_all = |rule: &Names| rule.prefix.is_none();
+        let count = rules.iter().position(is_for_all).map_or(rules.len(), |at| at + 1);
+        let rest = (!rules.iter().any(is_for_all)).then(Names::default);
+        let names = rules.iter().take(count).cloned().chain(rest);
+        let names =
+            names.map(|Names { prefix, name }| Names { prefix, name: endpoint.name_of(name) });
+        let names = names.collect();
+        Ok((endpoint, names))
+    }
+
+    /// A name behind what is in the address.
+    fn name_of(&self, name: Option<String>) -> Option<String> {
+        match (self.below.as_str(), name.as_deref()) {
+            ("", _) => name,
+            (below, None | Some("")) => Some(below.to_owned()),
+            (below, Some(name)) => Some(format!("{below}/{name}")),
         }
     }
 
@@ -142,12 +139,6 @@ fn split(path: &str, api: ApiPath) -> Result<(String, String), &'static str> {
         return Err("a path behind \"v2/\" with which no repository's name begins");
     }
     Ok((prefix.trim_end_matches('/').to_owned(), below.to_owned()))
-}
-
-/// Whether an expression matches at the beginning of a name only, as far as its first letters tell.
-fn is_at_beginning(from: &str) -> bool {
-    let rest = from.strip_prefix('^');
-    rest.is_some_and(|rest| !rest.starts_with(['*', '+', '?', '{']) && !rest.contains('|'))
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ fn known_holder(
     }
     let mut wanted = Registry {
         mirrors: own.mirrors.clone(),
+        blocked: own.blocked.clone(),
         mirror_fallback: own.mirror_fallback,
         ..settings.clone()
     };

@@ -5,11 +5,11 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use foreign_text::toml::{Field, Table, Tree, WrongType};
-use registry_config::{ClientIdentity, MAX_DOCUMENT_BYTES, Mirror, Rewrite, Roots};
+use registry_config::{ClientIdentity, MAX_DOCUMENT_BYTES, Mirror, Registry, Roots};
 use zeroize::Zeroizing;
 
 use super::endpoint::Endpoint;
-use super::plan::{Link, Plan, Target};
+use super::plan::{Link, Names, Plan, Target};
 use super::{ReadFile, Report, certificates, client};
 use crate::printable;
 
@@ -73,36 +73,62 @@ impl<'r, 'f> Reader<'r, 'f> {
 
     /// What the file says about the registry `name`.
     pub(crate) fn plan(&self, name: String, key: String, links: Vec<Link>) -> Plan {
-        Plan { name, source: self.source.clone(), key, links, falls_back: true, is_blocked: false }
+        Plan {
+            name,
+            source: self.source.clone(),
+            key,
+            links,
+            falls_back: true,
+            blocked: Vec::new(),
+            is_blocked: false,
+        }
     }
 
-    /// The place that an address names, and the rules for names there. `engine` is the program that
-    /// the file is written for.
-    pub(crate) fn target(
+    /// The place that an address names, once for each of the names of repositories there. `engine`
+    /// is the program that the file is written for.
+    pub(crate) fn links(
         &mut self,
         key: &str,
         engine: &str,
-        endpoint: Result<(Endpoint, Vec<Rewrite>), &'static str>,
-    ) -> (Target, Vec<Rewrite>) {
-        match endpoint {
-            Ok((endpoint, rewrites)) => {
-                if endpoint.had_user {
-                    let text = format!(
-                        "the user name and password of the address are left out; {engine} does \
-                        not use them"
-                    );
-                    self.lost(key, text);
-                }
-                if let Err(rule) = Mirror::new(&endpoint.url(), None, &[]) {
-                    self.fault(key, rule.to_string());
-                }
-                (Target::Address(endpoint), rewrites)
-            }
+        endpoint: Result<(Endpoint, Vec<Names>), &'static str>,
+        settings: &Registry,
+    ) -> Vec<Link> {
+        let link = |target: &Target, names| Link {
+            key: key.to_owned(),
+            target: target.clone(),
+            settings: settings.clone(),
+            names,
+            fallback: None,
+        };
+        let (endpoint, names) = match endpoint {
+            Ok(found) => found,
             Err(why) => {
                 self.left_out(key, why);
-                (Target::Inexpressible, Vec::new())
+                return vec![link(&Target::Inexpressible, Names::default())];
+            }
+        };
+        if endpoint.had_user {
+            let text = format!(
+                "the user name and password of the address are left out; {engine} does not use them"
+            );
+            self.lost(key, text);
+        }
+        for Names { prefix, name } in &names {
+            let mirror = Mirror::new(&endpoint.url(), prefix.as_deref(), name.as_deref(), None);
+            if let Err(rule) = mirror {
+                self.fault(key, rule.to_string());
             }
         }
+        let target = Target::Address(endpoint);
+        names.into_iter().map(|names| link(&target, names)).collect()
+    }
+
+    /// A place that is asked by rules which cannot be said: without them it would be asked for other
+    /// names.
+    pub(crate) fn passed_over(&mut self, key: &str, settings: &Registry) -> Vec<Link> {
+        self.left_out(key, "a rule of \"rewrite\" cannot be said");
+        let registry = Link::registry(key.to_owned(), settings.clone());
+        vec![Link { target: Target::PassedOver, ..registry }]
     }
 
     /// The certificates of CA files, each named by a path and a key; `None` where there are none.

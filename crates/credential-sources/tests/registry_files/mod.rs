@@ -205,10 +205,10 @@ fn who_is_asked_is_kept() {
         ("server = \"https://m.corp\"\ncapabilities = [\"push\"]", forbidden),
         ("server = \"unix:///run/x\"", forbidden),
         (
-            "server = \"https://m.corp\"\nrewrite = { a = \"b\" }",
+            "server = \"https://m.corp\"\nrewrite = { '^a/' = \"b/\" }",
             mirror("Some(\"https://m.corp/\") false"),
         ),
-        ("server = \"https://m.corp\"\nrewrite = { '(' = \"b\" }", forbidden),
+        ("server = \"https://m.corp\"\nrewrite = { a = \"b\" }", forbidden),
         // Without a server, the root's capabilities have no part.
         ("capabilities = [\"push\"]", own),
         // After the registry itself there is no mirror.

@@ -150,9 +150,8 @@ fn mirrors_are_asked_by_their_own_names() {
     let server = Shelf::default().signed(&["one"]).serve();
     let port = server.port;
     let document = format!(
-        "[registries.\"registry.corp\"]\nmirror = \"http://localhost:{port}\"\nrewrite = [{{from \
-        = \"^team/(.*)$\", to = \"copy/$1\"}}]\n[registries.\"localhost:{port}\"]\nplain-http = \
-        true\n"
+        "[registries.\"registry.corp\"]\nmirrors = [{{url = \"http://localhost:{port}\", prefix = \
+        \"team\", name = \"copy\"}}]\n[registries.\"localhost:{port}\"]\nplain-http = true\n"
     );
     let found = support::run(async {
         let registry = support::open(&document, "registry.corp", &Patience::default()).unwrap();
