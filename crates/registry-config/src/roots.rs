@@ -22,10 +22,14 @@ pub struct Roots {
 }
 
 impl Roots {
+    /// The text for none without a reason.
+    pub(crate) const NONE: &str = "none";
+
     /// None, so that nobody is trusted, for a reason that is written in their place.
     #[must_use]
     pub fn nobody(reason: &str) -> Self {
-        let comment = (!reason.trim().is_empty()).then(|| Secret::from(reason.to_owned()));
+        let says_more = !["", Self::NONE].contains(&reason.trim());
+        let comment = says_more.then(|| Secret::from(reason.to_owned()));
         Self { comment, ..Self::default() }
     }
 

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::slots::{self, Purpose, Table, Value};
-use crate::{Document, Rule};
+use crate::{Document, Roots, Rule};
 
 impl Document {
     /// Writes the config, secrets included, as [`Document::parse`] or [`Document::parse_measured`]
@@ -135,7 +135,7 @@ fn write_value(value: &Value<'_>, inline: bool, out: &mut Out) -> fmt::Result {
         Value::Text(text) => write_text(text, out),
         Value::Secret(text) => write_text(text, out),
         Value::Encoded(text) => write_text(text, out),
-        Value::Certificates([]) => write_text("none", out),
+        Value::Certificates([]) => write_text(Roots::NONE, out),
         Value::Certificates(all) => write_certificates(all, out),
         Value::List(values) => {
             let is_long = !inline && !values.is_empty();
