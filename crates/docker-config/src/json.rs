@@ -23,6 +23,9 @@ pub enum ConfigError {
         /// The column, from 1.
         column: usize,
     },
+    /// Base64 of an object.
+    #[error("it is base64 of JSON, not JSON: encoded once too often")]
+    Base64,
     /// JSON of another shape.
     #[error(
         "it is not a docker configuration: line {line}, column {column} has a value of another type"
@@ -48,7 +51,7 @@ impl ConfigError {
     pub const fn without_place(&self) -> &'static str {
         match self {
             Self::TooLong => "it is longer than any docker configuration",
-            Self::NotJson { .. } => "it is not JSON",
+            Self::NotJson { .. } | Self::Base64 => "it is not JSON",
             Self::WrongType { .. } => "it is not a docker configuration",
             Self::TooManyEntries => "it has more entries than any docker configuration",
             Self::TooManyValues => "it has more values than any docker configuration",
@@ -175,6 +178,12 @@ impl DockerConfig {
     }
 }
 
+/// Whether a text is base64 of a brace and what may follow it.
+fn is_base64(text: &[u8]) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=\r\n".contains(byte);
+    [b"ey", b"ew"].iter().any(|start| text.starts_with(*start)) && text.iter().all(is_letter)
+}
+
 /// A file whose values are read; it says where one of another type is.
 struct File<'a>(&'a [u8]);
 
@@ -190,6 +199,7 @@ impl<'a> File<'a> {
         let limits = Limits { bytes: self.0.len(), values: MAX_VALUES, depth: json::MAX_DEPTH };
         let refusal = |JsonError { rule, line, column }| match rule {
             JsonRule::TooManyValues(_) => ConfigError::TooManyValues,
+            _ if is_base64(self.0) => ConfigError::Base64,
             _ => ConfigError::NotJson { line, column },
         };
         json::read(self.0, limits, Duplicates::Kept).map_err(refusal)

@@ -174,6 +174,14 @@ impl ChoiceError {
             return "put it there, or take document out of the wrapper's settings";
         }
         match self {
+            Self::AnnotationFile(error) if error.fault.is_absent() => {
+                "put it there, or correct the annotation"
+            }
+            Self::AnnotationFile(error) | Self::NamespaceFile(error) | Self::NodeFile(error)
+                if matches!(error.fault, FileFault::TooLong(_)) =>
+            {
+                error.remedy()
+            }
             Self::AnnotationPath(_) => {
                 "name a file below a directory that annotation-allow in the wrapper's settings \
                 lists, or leave the value empty for no configuration"

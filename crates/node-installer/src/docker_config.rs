@@ -19,6 +19,10 @@ use crate::secret::{Secret, read_file};
 /// content says which form it has.
 const KEYS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
+const MANIFEST: &str = "it is a manifest, not the content of a secret: take the value of its \
+    .dockerconfigjson, base64-decoded, or make a document of it by `kata-configdev import \
+    docker-config`";
+
 /// What is at one place.
 pub(crate) enum SecretContent {
     /// Nothing yet.
@@ -89,11 +93,15 @@ fn parse(text: &[u8]) -> Result<Option<DockerConfig>, String> {
     if text.iter().all(u8::is_ascii_whitespace) {
         return Ok(None);
     }
-    let told = |error: ConfigError| error.to_string();
+    let is_manifest = || text.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"kind:"));
+    let told = |error: ConfigError| match error {
+        ConfigError::NotJson { .. } if is_manifest() => MANIFEST.to_owned(),
+        error => error.to_string(),
+    };
     let config = match shape(text).map_err(told)? {
         Shape::Config => DockerConfig::parse(text),
         Shape::Legacy => DockerConfig::parse_legacy(text),
-        Shape::Manifest => return Err("it is a manifest, not the content of a secret".into()),
+        Shape::Manifest => return Err(MANIFEST.to_owned()),
     };
     config.map(Some).map_err(told)
 }
@@ -122,6 +130,8 @@ mod tests {
             ("{\"hunter2\":", "it is not JSON: line 1"),
             (r#"{"auths":{"a.corp":{"auth":["hunter2"]}}}"#, "of another type"),
             (r#"{"apiVersion":"v1","kind":"Secret","hunter2":{}}"#, "it is a manifest"),
+            ("apiVersion: v1\nkind: Secret\nhunter2: x\n", "`kata-configdev import docker-config`"),
+            ("eyJodW50ZXIyIjp7fX0=\n", "encoded once too often"),
             ("[\"hunter2\"]", "of another type"),
         ] {
             let error = parse(text.as_bytes()).unwrap_err();

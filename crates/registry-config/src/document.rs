@@ -108,7 +108,7 @@ fn parsed(text: &[u8]) -> Result<Tree<'_>, (usize, Rule)> {
         return Err((0, Rule::DocumentTooLong));
     }
     let written = str::from_utf8(text)
-        .map_err(|error| (line_of(text, error.valid_up_to()), Rule::NotUtf8))?;
+        .map_err(|error| (line_of(text, error.valid_up_to()), not_utf8(text)))?;
     if let Some(start) = first_element_over_limit(written) {
         return Err((line_of(text, start), Rule::TooManyElements));
     }
@@ -119,9 +119,28 @@ fn parsed(text: &[u8]) -> Result<Tree<'_>, (usize, Rule)> {
             Some(key) if message == "duplicate key" => {
                 format!("{message} {}", join("", key.trim_matches(['"', '\''])))
             }
+            _ if has_open_pem(written) => {
+                format!("{message}; a value of several lines stands between \"\"\"")
+            }
             _ => message,
         };
         (line, Rule::Syntax(said))
+    })
+}
+
+/// The rule that a text breaks which is not UTF-8.
+fn not_utf8(text: &[u8]) -> Rule {
+    match text {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Rule::Utf16,
+        _ => Rule::NotUtf8,
+    }
+}
+
+/// Whether a PEM begins behind a quote for one line and does not end on that line.
+fn has_open_pem(text: &str) -> bool {
+    text.lines().filter_map(|line| line.split_once('=')).any(|(_, value)| {
+        let quoted = value.trim_start().strip_prefix(['"', '\'']).unwrap_or_default();
+        quoted.starts_with("-----BEGIN ") && !quoted.contains("-----END ")
     })
 }
 

@@ -15,6 +15,12 @@ pub enum Effect {
     /// A proxy over HTTP without a port.
     #[error("has no port, so that the proxy is asked at port 80; write it, as in :3128")]
     ProxyWithoutPort,
+    /// An item of `NO_PROXY` that matches no host.
+    #[error(
+        "has an item that matches no host: each is a host, .domain, IP address or CIDR, with \
+        commas between them"
+    )]
+    UselessException,
     /// A credential beside a stronger one.
     #[error("has no effect beside \"{stronger}\"")]
     Superseded {

@@ -1,5 +1,7 @@
 //! `[extra-env]`: the variables for the puller, of which only those about proxies have an effect.
 
+use std::net::IpAddr;
+
 use crate::limits::{MAX_NO_PROXY_BYTES, MAX_VARIABLES};
 use crate::section::Section;
 use crate::{Effect, ProxyUrl, Rule};
@@ -35,11 +37,15 @@ impl ExtraEnv {
         }
         let mut read = Self::default();
         for names in VARIABLES {
-            if let Some((key, text)) = variable(names, &mut section)
-                && let Some(Some(proxy)) = section.kept(key, read.set(names[0], text))
-                && proxy.has_no_port()
-            {
-                section.warn(key, Effect::ProxyWithoutPort);
+            let Some((key, text)) = variable(names, &mut section) else { continue };
+            match section.kept(key, read.set(names[0], text)) {
+                Some(Some(proxy)) if proxy.has_no_port() => {
+                    section.warn(key, Effect::ProxyWithoutPort);
+                }
+                Some(None) if text.split(',').any(|item| matches_nothing(item.trim())) => {
+                    section.warn(key, Effect::UselessException);
+                }
+                _ => {}
             }
         }
         for field in section.rest() {
@@ -69,6 +75,14 @@ impl ExtraEnv {
         *proxy = Some(ProxyUrl::parse(value)?);
         Ok(proxy.as_ref())
     }
+}
+
+/// Whether an item of `NO_PROXY` is a URL, a pattern or several items, none of which Go knows.
+fn matches_nothing(item: &str) -> bool {
+    let is_path =
+        item.split_once('/').is_some_and(|(address, _)| address.parse::<IpAddr>().is_err());
+    let is_pattern = item.rfind('*').is_some_and(|at| at > 0);
+    is_path || is_pattern || item.contains(|c: char| c == ';' || c.is_whitespace())
 }
 
 /// Takes a variable in either spelling. An empty one is as good as none, as in a real environment.

@@ -139,6 +139,13 @@ impl RegistryName {
         is_host && Self::candidates(host).any(|name| name == wide)
     }
 
+    /// Whether this is the name of a host with a port, of whose host alone it has the name.
+    pub(crate) fn is_port_of(&self, host: &RegistryHost) -> bool {
+        let is_same =
+            matches!(&self.pattern, Pattern::Literal(name, Some(_)) if *name == host.name);
+        is_same && self.repositories.is_none()
+    }
+
     /// The names that hold for a host, the most specific first; each host has finitely many and
     /// they have no ties.
     pub(crate) fn candidates(host: &RegistryHost) -> impl Iterator<Item = Self> {

@@ -236,9 +236,10 @@ impl Registries {
             .filter_map(|name| self.0.get_key_value(&name))
     }
 
-    /// The name of a domain above a host that an entry has, and that does not hold for the host.
+    /// The name of a domain above a host, or of another port of it, that an entry has, and that
+    /// does not hold for the host.
     pub fn near_miss(&self, host: &RegistryHost) -> Option<&RegistryName> {
-        self.0.keys().find(|name| name.is_above(host))
+        self.0.keys().find(|name| name.is_above(host) || name.is_port_of(host))
     }
 
     /// The entry that names a host itself, if there is one.

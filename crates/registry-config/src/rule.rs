@@ -20,6 +20,9 @@ pub enum Rule {
     /// The text is not UTF-8.
     #[error("not UTF-8 text")]
     NotUtf8,
+    /// The text is UTF-16 by its byte order mark.
+    #[error("UTF-16 text: save it as UTF-8")]
+    Utf16,
     /// The text is not TOML; what the parser says about it.
     #[error("not TOML: {0}")]
     Syntax(String),

@@ -39,6 +39,10 @@ fn document_is_shown_without_secrets() {
 fn text_has_no_bytes_that_are_no_utf_8_and_may_be_empty() {
     let problems = Document::parse(b"[registries.r]\n\nauth = \"\xff\"").unwrap_err();
     assert_eq!(problems.to_string(), "line 3: not UTF-8 text");
+    for text in [b"\xff\xfea\0", b"\xfe\xff\0a"] {
+        let problems = Document::parse(text).unwrap_err();
+        assert_eq!(problems.to_string(), "line 1: UTF-16 text: save it as UTF-8");
+    }
     for text in ["", "\u{feff}[registries]\n"] {
         let Checked { document, warnings, .. } = checked(text);
         assert!(document.registries.is_empty() && !document.has_extra_env, "{text:?}");

@@ -79,6 +79,18 @@ fn annotation_beats_node_default_and_empty_means_none() {
     assert!(chosen(&settings, None).unwrap_err().contains("not a regular file"));
 }
 
+/// Both were told to be a regular file of root.
+#[test]
+fn an_absent_document_and_a_long_one_have_their_own_remedies() {
+    let (dir, settings) = node();
+    write(&dir.path().join("allowed/long.toml"), vec![b'#'; MAX_DOCUMENT_BYTES + 1]);
+    for (name, remedy) in [("absent", "put it there, or correct the"), ("long", "shorten it")] {
+        let path = dir.path().join(format!("allowed/{name}.toml"));
+        let error = choose(&settings, &Pod::with_document(path.to_str().unwrap())).unwrap_err();
+        assert!(error.remedy().starts_with(remedy), "{name}: {}", error.remedy());
+    }
+}
+
 #[test]
 fn paths_are_placed_below_the_longest_allowed_directory() {
     let allowed = ["/etc/a", "/etc/a/team/", "/srv"].map(|path| Allowed::Shared(path.into()));

@@ -62,6 +62,13 @@ const OWN: [&str; 4] = ["registries", "extra-env", "decryption-keys", "resources
 /// kind.
 pub fn told(text: &[u8]) -> Option<String> {
     let text = str::from_utf8(text).ok()?.trim_start_matches('\u{feff}').trim_start();
+    let is_yaml =
+        |line: &str| line.trim_end().strip_suffix(':').is_some_and(|key| OWN.contains(&key));
+    if text.lines().any(is_yaml) {
+        let told = "this is YAML, and a document is TOML: [registries.\"registry.corp\"] begins an \
+            entry, and \"=\" stands behind a key";
+        return Some(told.to_owned());
+    }
     let is_own = |line: &str| OWN.iter().any(|own| begins(line.trim_start_matches('['), own));
     let found = if text.starts_with('{') {
         let has = |key: &str| text.contains(&format!("\"{key}\""));
@@ -132,6 +139,7 @@ mod tests {
             ("-----BEGIN RSA PRIVATE KEY-----\n", "a private key"),
             ("-----BEGIN CERTIFICATE-----\n", "a PEM certificate"),
             ("[Unit]\n[Service]\nEnvironment=A=b\n", "a unit of systemd"),
+            ("registries:\n  r.corp:\n    plain-http: true\n", "this is YAML"),
             // Our own.
             (include_str!("../../../../deploy/host/node.toml"), "a configuration of the installer"),
             ("document = \"/x\"\n", "the settings of a node"),

@@ -135,5 +135,13 @@ fn password_of_stdin() -> Result<Secret, CommandError> {
     if text.is_empty() {
         return Err(CommandError::Password("is empty"));
     }
+    // A key.json is meant as a whole; an entry of a password manager has other lines.
+    if text.contains('\n') && !text.starts_with('{') {
+        writeln!(
+            io::stderr(),
+            "standard input: note: the password has several lines; where only the first is meant, \
+            pipe that, as in `pass show NAME | head -n1`"
+        )?;
+    }
     Ok(Zeroizing::new(text.to_owned()).into())
 }

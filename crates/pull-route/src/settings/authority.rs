@@ -275,6 +275,9 @@ impl fmt::Display for EntryName {
                 let Some(near) = near else {
                     return Ok(());
                 };
+                if near.has_port() {
+                    return write!(f, " (\"{near}\" holds for that port alone)");
+                }
                 write!(
                     f,
                     " (\"{near}\" holds for that host alone; hosts below it need \".{near}\")"

@@ -68,6 +68,8 @@ fn near_misses_are_known() {
         ("evilghcr.io", None),
         ("io", None),
         ("a.registry.corp", None),
+        ("registry.corp", Some("registry.corp:5000")),
+        ("registry.corp:50", Some("registry.corp:5000")),
         ("1.192.0.2.1.org", None),
         ("[::1]", None),
         ("sub.quay.io", None),
