@@ -8,10 +8,11 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use config_image::Magic;
 use fault_registry::{Content, FaultRegistry, Http, Image, Layer, Login, Script, Tls};
 use foreign_text::bounded::read_path;
+use registry_config::{Credentials, Document, Registry, RegistryName, Roots};
 use test_http::pki::Authority;
 use vm_harness::Scratch;
 
@@ -101,13 +102,18 @@ impl Surroundings {
         ])?;
         let digest = Image::new(vec![layer]).publish(&mut content);
         let name = format!("{ADDRESS}:{PORT}");
-        let mut document = format!("[registries.\"{name}\"]\n");
+        let mut registry = Registry::default();
         let mut script = Script::new();
         if has_login {
             script = script.login(Login::basic(USERNAME, &password));
-            let _ = write!(document, "username = \"{USERNAME}\"\npassword = \"{password}\"\n");
+            let (username, password) = (USERNAME.to_owned(), password.clone().into());
+            registry.credentials = Credentials::Basic { username, password };
         }
-        let _ = write!(document, "ca-certs = \"\"\"\n{}\"\"\"\n", authority.certificate());
+        let roots = Roots::parse(authority.certificate());
+        registry.ca_certs = Some(roots.map_err(|rules| anyhow!("its own CA: {rules:?}"))?);
+        let mut document = Document::default();
+        document.registries.set(RegistryName::parse(&name)?, registry);
+        let document = document.to_toml()?.to_string();
         let tls = Tls { identity: &identity, name: ADDRESS, http: Http::One };
         self.registry = Some(FaultRegistry::start(content, script, Some(&tls))?);
         self.image = Some(format!("{name}/smoke/image@{digest}"));

@@ -5,9 +5,9 @@ use std::fmt;
 use foreign_text::shown;
 use serde::{Serialize, Serializer};
 
-use crate::Rule;
 use crate::limits::MAX_NODE_ERROR_BYTES;
 use crate::section::Section;
+use crate::{Document, Rule};
 
 /// What ends a reason that was cut.
 const ELLIPSIS: char = '…';
@@ -37,7 +37,8 @@ impl NodeError {
 
     /// The document that consists of it.
     pub fn to_document(&self) -> String {
-        format!("node-error = {}\n", toml::Value::from(self.0.as_str()))
+        let document = Document { node_error: Some(self.clone()), ..Document::default() };
+        std::mem::take(&mut *document.written())
     }
 
     /// Reads the value that was taken, and refuses everything beside it.

@@ -21,15 +21,19 @@ impl Document {
     ///
     /// [`Rule::DocumentTooLong`] where it has more than [`MAX_DOCUMENT_BYTES`].
     pub fn to_toml(&self) -> Result<Zeroizing<String>, Rule> {
-        let bytes = self.written_bytes();
-        if bytes > MAX_DOCUMENT_BYTES {
-            return Err(Rule::DocumentTooLong);
+        match self.written_bytes() {
+            0..=MAX_DOCUMENT_BYTES => Ok(self.written()),
+            _ => Err(Rule::DocumentTooLong),
         }
-        let text = Zeroizing::new(String::with_capacity(bytes));
+    }
+
+    /// The text, however long.
+    pub(crate) fn written(&self) -> Zeroizing<String> {
+        let text = Zeroizing::new(String::with_capacity(self.written_bytes()));
         let mut out = Out { text: Some(text), length: 0 };
-        write_table("", &slots::of(self, Purpose::Write), &mut out)
-            .map_err(|_| Rule::DocumentTooLong)?;
-        Ok(out.text.unwrap_or_default())
+        // There is room for all of it.
+        let _ = write_table("", &slots::of(self, Purpose::Write), &mut out);
+        out.text.unwrap_or_default()
     }
 
     /// The length of [`Document::to_toml`] in bytes, without a limit.
