@@ -4,7 +4,8 @@
 //! A `[[registry]]` is taken over where its prefix is a whole host (or `*.` and a domain), and for
 //! some repositories where a mirror's `prefix` can say it, see `repositories`. A path in the
 //! location of a mirror stands in the place of the table's prefix, or before the repository's name:
-//! that is the `name` of a mirror. A registry that is asked only at places that cannot be said is forbidden.
+//! that is the `name` of a mirror. A registry that is asked only at places that cannot be said is
+//! forbidden.
 //!
 //! `insecure` becomes `insecure-skip-verify`, which includes plain HTTP, though without
 //! credentials.

@@ -11,8 +11,8 @@
 //!
 //! It is done when it has ended, not when its output is closed: what a process that it left behind
 //! still writes is not waited for, and the plugin with its process group is killed in any case.
-//! What moves to a group or session of its own is not, unless a child of ours asks, which adopts and
-//! ends it: plugins are programs of the node's administrator. Where this process was
+//! A process that moves to a group or session of its own stays, unless a child of ours asks, which
+//! adopts and ends it: plugins are programs of the node's administrator. Where this process was
 //! started with SIGCHLD ignored, a plugin's number may belong to somebody else as soon as it has
 //! ended, so its group is then left alone.
 

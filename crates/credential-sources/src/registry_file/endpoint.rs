@@ -65,8 +65,8 @@ impl Endpoint {
         })
     }
 
-    /// Reads an address for which a file has rules for names. Returns the names that repositories have there: those of each rule, then those of all
-    /// that no rule is for.
+    /// Reads an address for which a file has rules for names. Returns the names that repositories
+    /// have there: those of each rule, then those of all that no rule is for.
     ///
     /// # Errors
     ///

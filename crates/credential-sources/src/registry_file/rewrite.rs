@@ -12,8 +12,8 @@ use super::Reader;
 use super::plan::Names;
 
 /// Why a rule is left out.
-const INEXPRESSIBLE: &str = "a mirror of the document has other names by a prefix only, as \"^P/(.*)\" to \
-    \"Q/$1\" and \"^(.*)$\" to \"Q/$1\" give them";
+const INEXPRESSIBLE: &str = "a mirror of the document has other names by a prefix only, as \
+    \"^P/(.*)\" to \"Q/$1\" and \"^(.*)$\" to \"Q/$1\" give them";
 
 /// The names by all rules of a file, each with its key, its expression and its target. `None` where
 /// one of them cannot be said, which is reported: without it a mirror would be asked for other

@@ -20,8 +20,8 @@ use crate::settings::{NamespaceFallback, Settings};
 /// The most files in the directory of the documents that are looked at. Free to change.
 const MAX_DOCUMENTS: usize = 20_000;
 
-/// Opens the document of `namespace`, [over the base](over_base) of the settings, or what the settings say where it has none; `None` where that
-/// is nothing.
+/// Opens the document of `namespace`, [over the base](over_base) of the settings, or what the
+/// settings say where it has none; `None` where that is nothing.
 ///
 /// Links on the way to the directory are followed, because that path is the administrator's; the
 /// document in it is no link, so that the name alone decides whose it is. A directory that is not
