@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use linux_sys::rooted::Root;
-use registry_config::{Checked, Document, Origin};
+use registry_config::{Checked, Document, Origin, Registry};
 use zeroize::Zeroizing;
 
 use super::{ChoiceError, DocumentFile, DocumentText, instead, of_node_or_instead, read_document};
@@ -93,13 +93,27 @@ pub fn over_base(own: &[u8], base: &[u8]) -> Result<Option<DocumentText>, String
     if whole.node_error.is_some() {
         return Ok(None);
     }
-    let base = Document::parse(base).map_err(|problems| excerpt(&problems))?.document;
+    let mut base = Document::parse(base).map_err(|problems| excerpt(&problems))?.document;
     if base.node_error.is_some() {
         return Err("it says why there is none".into());
+    }
+    for (name, _) in whole.registries.iter().filter(|(_, entry)| says_way(entry)) {
+        if let Some(known) = base.registries.get(name) {
+            let without = known.with_credentials_of(&Registry::default());
+            base.registries.set(name.clone(), without);
+        }
     }
     whole.complete(base, Origin::Host).map_err(|problems| excerpt(&problems))?;
     let mut text = whole.to_toml().map_err(|rule| rule.to_string())?;
     Ok(Some(Zeroizing::new(std::mem::take(&mut *text).into_bytes()).into()))
+}
+
+/// Whether a namespace says whom its guests ask and trust for a registry: then it gets no password
+/// of the site, which it could have sent to a host of its choice.
+fn says_way(entry: &Registry) -> bool {
+    let has_roots = entry.ca_certs.is_some() || entry.ca_certs_uri.is_some();
+    let is_weak = entry.insecure_skip_verify || entry.plain_http;
+    has_roots || is_weak || !entry.mirrors.is_empty() || !entry.addresses.is_empty()
 }
 
 /// The document of namespaces that have none, where the settings name one.

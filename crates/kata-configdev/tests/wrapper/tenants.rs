@@ -324,6 +324,11 @@ fn the_base_completes_the_document_of_a_namespace() {
     );
     let own = format!("{entry}team-a\"\nca-certs = \"none\"\n");
     assert_eq!(start(&node), Ok(Some(format!("{proxy}{site}\n{own}"))));
+    // Whoever says whom to ask has no password of the site sent there.
+    let way = "[registries.\"team-a.corp\"]\nmirror = \"https://tenant.corp\"\n";
+    node.write("teams/team-a.toml", way);
+    let given = start(&node).unwrap().unwrap();
+    assert!(given.contains("tenant.corp") && !given.contains("hunter2-base"), "{given}");
     node.write("teams/team-a.toml", "node-error = \"later\"\n");
     assert_eq!(start(&node), Ok(Some("node-error = \"later\"\n".into())));
     node.write("teams/team-a.toml", document("team-a"));
