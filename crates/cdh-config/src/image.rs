@@ -2,6 +2,7 @@
 
 use foreign_text::nearest;
 use foreign_text::toml::{Field, Table};
+use registry_config::Document;
 
 use crate::finding::{Findings, Place};
 use crate::owner::{NO_PROXY, Owner, Policy};
@@ -46,7 +47,9 @@ pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &m
     for key in OF_THE_HUB {
         keys.take(key);
     }
-    if let Some(field) = keys.take("kbc")
+    let kbc = keys.take("kbc");
+    owner.has_kbc = kbc.is_some();
+    if let Some(field) = kbc
         && let Some(mut kbc) = findings.typed(&field, field.table())
     {
         for key in OF_THE_BROKER {
@@ -63,8 +66,12 @@ pub(crate) fn read_file(mut keys: Table<'_, '_>, owner: &mut Owner, findings: &m
         }
     }
     for field in keys.rest() {
-        match nearest(&field.path, &TABLES) {
-            // A policy or a proxy below it would be lost.
+        // A policy or a proxy below one of these would be lost.
+        match nearest(field.key, &TABLES) {
+            _ if Document::has_key(field.key) => {
+                let rule = "belongs into imagepuller.toml, and nothing reads it here; move it";
+                findings.problem(&field, rule);
+            }
             Some(table) => {
                 findings.problem(&field, format!("{UNKNOWN}; did you mean \"{table}\"?"));
             }

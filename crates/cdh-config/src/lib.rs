@@ -44,6 +44,8 @@ pub struct Meaning {
     pub document: Document,
     /// What is understood, and still worth knowing.
     pub notes: Vec<Finding>,
+    /// Whether the file has `[image]` or `[kbc]`, as the hub's do.
+    pub is_of_hub: bool,
 }
 
 /// Says what `cdh.toml`, if there is one, and the kernel's parameters mean.
@@ -76,5 +78,6 @@ pub fn read(cdh: Option<&[u8]>, parameters: &str) -> Result<Meaning, Vec<Finding
     if let Some(policy) = &mut document.image_policy {
         policy.is_of_cdh = true;
     }
-    Ok(Meaning { document, notes: findings.notes })
+    let is_of_hub = owner.has_image || owner.has_kbc;
+    Ok(Meaning { document, notes: findings.notes, is_of_hub })
 }

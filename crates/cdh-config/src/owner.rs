@@ -20,6 +20,8 @@ pub(crate) enum Policy {
 pub(crate) struct Owner {
     /// Whether there is `[image]`, so that kernel parameters do not count.
     pub(crate) has_image: bool,
+    /// Whether there is `[kbc]`.
+    pub(crate) has_kbc: bool,
     /// Where the docker configuration is.
     pub(crate) credentials: Option<Placed>,
     /// The image policy.

@@ -13,7 +13,7 @@ fn owners_get_what_they_wrote_or_what_has_no_counterpart() {
         let parameters = first.strip_prefix("# kernel: ");
         let has_file = parameters.is_none() || text.lines().count() > 1;
         match read(has_file.then_some(text.as_bytes()), parameters.unwrap_or_default()) {
-            Ok(Meaning { document, notes }) => {
+            Ok(Meaning { document, notes, .. }) => {
                 let notes = notes.iter().map(|note| format!("note: {note}\n"));
                 notes.collect::<String>() + &document.to_toml().unwrap()
             }

@@ -51,7 +51,7 @@ impl HubConfiguration {
         let file = path.display();
         let text = text.as_ref().map(|text| &text[..]);
         let meaning = cdh_config::read(text, &String::from_utf8_lossy(&parameters));
-        let Meaning { document, notes } = meaning.map_err(|problems| {
+        let Meaning { document, notes, .. } = meaning.map_err(|problems| {
             // Where the file says nothing of images, the parameters do.
             let is_in_file = text.is_some() && cdh_config::read(text, "").is_err();
             let path = if is_in_file { path } else { &self.parameters };

@@ -87,6 +87,16 @@ impl Document {
         Self::parse_from(Origin::Measured, text)
     }
 
+    /// Whether a document, the measured one included, may have this key at its top.
+    #[must_use]
+    pub fn has_key(key: &str) -> bool {
+        let findings = Findings::of(Origin::Measured);
+        let Ok(empty) = Tree::parse(b"") else { return false };
+        let mut section = Section::new(empty.table(), &findings);
+        read(&mut section);
+        section.keys().contains(&key)
+    }
+
     fn parse_from(origin: Origin, text: &[u8]) -> Result<Checked, Problems> {
         let findings = Findings::of(origin);
         let document = match parsed(text) {

@@ -105,7 +105,7 @@ impl<'t, 'i> Section<'t, 'i> {
     }
 
     /// The keys that were asked for.
-    fn keys(&self) -> Vec<&'static str> {
+    pub(crate) fn keys(&self) -> Vec<&'static str> {
         self.asked.iter().skip(1).map(|(key, _)| *key).collect()
     }
 

@@ -72,12 +72,14 @@ impl Arguments {
                 faults.extend(faulty.map(|text| of_policy(Loss::Lost, text)));
             }
         }
-        if faults.is_empty() && meaning.document.written_bytes() == 0 {
+        let is_empty = meaning.document.written_bytes() == 0;
+        if is_empty && meaning.is_of_hub {
             let text = "says nothing about image pulls, so that the document is empty";
             findings.push(Finding::new(&source, "", Loss::Note, text));
         }
         let content = Content::Measured(Box::new(meaning.document), source);
-        // A guest with such a file pulls.
-        Ok(Imported { content, is_empty: false, findings, faults, more: json!({}) })
+        // A guest with a file of the hub that says nothing pulls.
+        let is_empty = is_empty && !meaning.is_of_hub;
+        Ok(Imported { content, is_empty, findings, faults, more: json!({}) })
     }
 }
