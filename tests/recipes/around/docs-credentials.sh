@@ -80,3 +80,7 @@ mkdir -p /etc/containerd/certs.d/reg.corp /etc/systemd/system
 printf '[Service]\nExecStart=/usr/bin/containerd\n' >/etc/systemd/system/containerd.service
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key \
     -out /etc/containerd/certs.d/reg.corp/ca.crt -subj /CN=corp -days 30 2>/dev/null
+
+# The pull secret of its registry.
+kubectl create secret docker-registry regcred --docker-server=reg.corp --docker-username=robot \
+    --docker-password=example
