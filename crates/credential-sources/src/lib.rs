@@ -19,7 +19,7 @@
 //!   [`registry_file`]: what all have in common, and how it becomes a document. [`crio_config`]:
 //!   what CRI-O tells Kata's handlers.
 //! - [`proxy_environment`]: the proxies of a node's own programs. [`systemd_unit`]: the environment
-//!   that a unit gives its program.
+//!   that systemd gives a service.
 //! - [`node_files`]: files that name others. `glob`: the patterns in such names, and of hosts.
 //! - [`mod@merge`]: offers put below what a document says, and who wins. [`fn@combine`]: a whole
 //!   document put below another one.

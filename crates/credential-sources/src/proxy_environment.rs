@@ -7,7 +7,7 @@
 use registry_config::{Document, ExtraEnv, RegistryHost};
 
 use crate::registry_file::{Report, Written};
-use crate::systemd_unit::{UnitName, Variables};
+use crate::systemd_unit::Variables;
 
 /// The variables, upper case first.
 const VARIABLES: [[&str; 2]; 3] =
@@ -31,9 +31,9 @@ pub enum Program {
 impl Program {
     /// The program that a unit starts.
     #[must_use]
-    pub fn of_unit(unit: &UnitName) -> Self {
+    pub fn of_unit(unit: &str) -> Self {
         let is_k3s = ["k3s", "rke2"].iter().any(|name| {
-            let rest = unit.stem().strip_prefix(name);
+            let rest = unit.trim_end_matches(".service").strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         });
         if is_k3s { Self::K3s } else { Self::Engine }

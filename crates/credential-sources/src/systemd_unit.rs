@@ -1,189 +1,179 @@
-//! The environment that a systemd service gives its program, as far as files say it.
+//! The environment that systemd gives a service, as `systemctl show` prints it.
 //!
-//! Read are the unit and its drop-ins, wherever systemd looks for them, in its order:
-//! `Environment=`, `EnvironmentFile=` and `UnsetEnvironment=` of `[Service]`. What the manager
-//! itself passes on (`PassEnvironment=`, `DefaultEnvironment=` of `system.conf`) is not in the
-//! unit's files.
+//! systemd has read the unit and its drop-ins. The files of `EnvironmentFile=` it only names, and
+//! they are read here. The values of `PassEnvironment=` are the manager's own, and not printed.
 //!
-//! - `lookup`: which files count. `syntax`: the lines of a unit. `words`: quoting.
-//!   `specifier`: what begins with a percent sign. `environment_file`: files of variables.
-//!
-//! From systemd's manual, systemd.unit(5), systemd.exec(5), systemd.syntax(7), and its
-//! `conf-parser.c`, `extract-word.c`, `env-file.c`.
+//! From systemd's manual, systemd.exec(5), and its `bus-print-properties.c`, `escape.c`,
+//! `env-file.c`.
 
 mod environment_file;
-mod lookup;
-mod specifier;
-mod syntax;
-mod words;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
-use crate::node_files::{Hidden, NodeFiles, Unread, is_pattern, matching};
+use crate::node_files::{Hidden, NodeFiles, is_pattern, matching};
 use crate::printable;
 use crate::registry_file::Report;
 
-pub use lookup::UnitName;
-
-/// The longest unit, drop-in or file of variables. Free to change.
+/// The longest output of `systemctl show`, and file of variables. Free to change.
 pub const MAX_UNIT_BYTES: usize = 256 << 10;
 
-/// The most drop-ins, and the most files of variables, of a unit. Free to change.
-pub const MAX_UNIT_FILES: usize = 256;
+/// The most files of variables of a unit. Free to change.
+const MAX_UNIT_FILES: usize = 256;
+
+/// The arguments of `systemctl` in front of the services' names.
+pub const SHOW: [&str; 8] = [
+    "show",
+    "--property=Id",
+    "--property=LoadState",
+    "--property=ActiveState",
+    "--property=Environment",
+    "--property=EnvironmentFiles",
+    "--property=PassEnvironment",
+    "--property=UnsetEnvironment",
+];
 
 /// Variables by name, in no order; a later value has replaced an earlier one.
 pub type Variables = std::collections::BTreeMap<String, Zeroizing<String>>;
 
-/// Reads the environment of a unit. Only variables that are `wanted` are kept, since others may be
-/// secrets too. Faults are what systemd would not start the service with.
-pub fn environment(
-    unit: &UnitName,
-    wanted: &dyn Fn(&str) -> bool,
-    files: &mut dyn NodeFiles,
-    report: &mut Report,
-) -> Variables {
-    let mut service = Service::default();
-    for path in lookup::files(unit, files, report) {
-        let source = printable(&path.to_string_lossy());
-        let text = match files.read(&path, MAX_UNIT_BYTES) {
-            Ok(text) => text,
-            // Masked: the name counts, and there is nothing in it.
-            Err(Unread::Absent | Unread::NotRegular) => {
-                report.note(&source, "", "is masked: it says nothing");
-                continue;
-            }
-            Err(why) => {
-                report.fault(&source, "", why.to_string());
-                continue;
-            }
-        };
-        service.read(&String::from_utf8_lossy(&text), unit, wanted, &source, report);
+/// A service, as `systemctl show` prints it.
+#[derive(Clone, Copy)]
+pub struct Unit<'t>(&'t str);
+
+/// Its environment may hold secrets.
+impl fmt::Debug for Unit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unit({:?})", self.property("Id"))
     }
-    service.resolve(wanted, files, report)
 }
 
-/// What the files of a unit say, in their order.
-#[derive(Default)]
-struct Service {
-    assignments: Vec<Zeroizing<String>>,
-    files: Vec<EnvironmentFile>,
-    unset: Vec<Zeroizing<String>>,
+/// The services in the output of `systemctl show`, which has an empty line between them.
+pub fn units(shown: &str) -> impl Iterator<Item = Unit<'_>> {
+    let units = shown.split("\n\n").filter(|unit| !unit.trim().is_empty());
+    units.map(Unit)
 }
 
-struct EnvironmentFile {
-    path: String,
-    is_optional: bool,
-    /// The unit's file that names it.
-    source: String,
-}
-
-impl Service {
-    fn read(
-        &mut self,
-        text: &str,
-        unit: &UnitName,
-        wanted: &dyn Fn(&str) -> bool,
-        source: &str,
-        report: &mut Report,
-    ) {
-        let add = |list: &mut Vec<_>, key: &str, value: &str, report: &mut Report| {
-            let source = Source { key, source };
-            add_words(list, value, unit, wanted, source, report);
-        };
-        syntax::assignments(text, "Service", &mut |key, value| match key {
-            "Environment" => add(&mut self.assignments, key, value, report),
-            "UnsetEnvironment" => add(&mut self.unset, key, value, report),
-            "EnvironmentFile" if value.is_empty() => self.files.clear(),
-            "EnvironmentFile" => self.add_file(value, unit, source, report),
-            "PassEnvironment" if !value.is_empty() => {
-                let text = "left out: variables of the manager are in none of its files";
-                report.lost(source, key, text);
-            }
-            _ => {}
-        });
+impl<'t> Unit<'t> {
+    /// The values of a property, a line each.
+    fn all(self, name: &str) -> impl Iterator<Item = &'t str> {
+        let lines = self.0.lines().filter_map(|line| line.split_once('='));
+        lines.filter(move |(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    fn add_file(&mut self, value: &str, unit: &UnitName, source: &str, report: &mut Report) {
-        let key = "EnvironmentFile";
-        let (is_optional, path) = match value.strip_prefix('-') {
-            Some(path) => (true, path),
-            None => (false, value),
-        };
-        let Some(path) = specifier::resolved(path, unit) else {
-            report.lost(source, key, UNKNOWN_SPECIFIER);
-            return;
-        };
-        if !path.starts_with('/') {
-            report.lost(source, key, "left out: not an absolute path; systemd ignores it too");
-        } else if self.files.len() == MAX_UNIT_FILES {
-            report.fault(source, key, format!("more than {MAX_UNIT_FILES} files"));
-        } else {
-            self.files.push(EnvironmentFile {
-                path: path.to_string(),
-                is_optional,
-                source: source.to_owned(),
-            });
-        }
+    /// A property, if it was asked for and is not empty.
+    #[must_use]
+    pub fn property(self, name: &str) -> Option<&'t str> {
+        self.all(name).find(|value| !value.is_empty())
     }
 
-    /// The variables: files win over assignments, later ones over earlier ones.
-    fn resolve(
+    /// Reads the environment of the service, which messages call `source`. Only variables that are
+    /// `wanted` are kept, since others may be secrets too. Faults are what systemd would not start
+    /// the service with.
+    pub fn environment(
         self,
+        source: &str,
         wanted: &dyn Fn(&str) -> bool,
         files: &mut dyn NodeFiles,
         report: &mut Report,
     ) -> Variables {
+        if let Some(state @ ("not-found" | "bad-setting" | "error")) = self.property("LoadState") {
+            report.fault(source, "", format!("systemd does not load it: {state}"));
+        }
         let mut variables = Variables::new();
-        for assignment in &self.assignments {
-            let (name, value) = assignment.split_once('=').unwrap_or((assignment, ""));
+        let mut assign = |name: &str, value: &str| {
             if wanted(name) {
                 variables.insert(name.to_owned(), Zeroizing::new(value.to_owned()));
             }
+        };
+        for word in self.words("Environment") {
+            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+            assign(name, value);
         }
-        let mut budget = MAX_UNIT_FILES;
-        for file in &self.files {
-            for path in file.paths(budget, files, report) {
-                budget = budget.saturating_sub(1);
-                file.read(&path, wanted, &mut variables, files, report);
+        // Files win over assignments, later ones over earlier ones.
+        let mut left = MAX_UNIT_FILES;
+        for value in self.all("EnvironmentFiles") {
+            let file = EnvironmentFile::of(value, source);
+            for path in file.paths(left, files, report) {
+                left = left.saturating_sub(1);
+                file.read(&path, &mut assign, files, report);
             }
         }
-        for unset in &self.unset {
-            match unset.split_once('=') {
-                None => {
-                    variables.remove(unset.as_str());
-                }
-                Some((name, value)) => {
-                    if variables.get(name).is_some_and(|known| known.as_str() == value) {
-                        variables.remove(name);
-                    }
-                }
+        for name in self.words("PassEnvironment") {
+            if wanted(&name) && !variables.contains_key(&*name) {
+                let text = format!("{} is left out: only the manager knows its value", &*name);
+                report.lost(source, "PassEnvironment", text);
+            }
+        }
+        for unset in self.words("UnsetEnvironment") {
+            let (name, value) =
+                unset.split_once('=').map_or((&**unset, None), |(name, value)| (name, Some(value)));
+            if value.is_none_or(|value| variables.get(name).is_some_and(|known| **known == value)) {
+                variables.remove(name);
             }
         }
         variables
     }
+
+    fn words(self, name: &str) -> impl Iterator<Item = Zeroizing<String>> {
+        self.all(name).flat_map(words)
+    }
 }
 
-const UNKNOWN_SPECIFIER: &str = "left out: what a percent sign stands for there is known to \
-    systemd only, if to anybody; a percent sign itself is written \"%%\"";
+/// The words of a value, quoted as `systemctl` quotes for a shell.
+fn words(value: &str) -> Vec<Zeroizing<String>> {
+    // Large enough from the start: a string that grows leaves copies of its secrets behind.
+    let new = || Zeroizing::new(String::with_capacity(value.len()));
+    let (mut words, mut word, mut is_quoted) = (Vec::new(), None, false);
+    let mut rest = value.chars();
+    while let Some(next) = rest.next() {
+        match next {
+            ' ' if !is_quoted => words.extend(word.take()),
+            '"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_with(new);
+            }
+            // A letter stands for a control character, which no address has.
+            '\\' => word.get_or_insert_with(new).extend(rest.next().map(|next| {
+                if next.is_ascii_alphanumeric() { char::REPLACEMENT_CHARACTER } else { next }
+            })),
+            other => word.get_or_insert_with(new).push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
 
-impl EnvironmentFile {
+struct EnvironmentFile<'t> {
+    path: &'t str,
+    is_optional: bool,
+    /// The service that has it.
+    source: &'t str,
+}
+
+impl<'t> EnvironmentFile<'t> {
+    fn of(value: &'t str, source: &'t str) -> Self {
+        let optional = value.strip_suffix(" (ignore_errors=yes)");
+        let path = optional.or_else(|| value.strip_suffix(" (ignore_errors=no)")).unwrap_or(value);
+        Self { path, is_optional: optional.is_some(), source }
+    }
+
     /// The files that the path stands for.
     fn paths(&self, limit: usize, files: &mut dyn NodeFiles, report: &mut Report) -> Vec<PathBuf> {
-        let path = Path::new(&self.path);
-        if !is_pattern(&self.path) {
-            return vec![path.to_owned()];
-        }
-        let found = matching(path, Hidden::Skipped, limit, files).unwrap_or_default();
+        let path = Path::new(self.path);
+        let found = match is_pattern(self.path) {
+            false => vec![path.to_owned()],
+            true => matching(path, Hidden::Skipped, limit, files).unwrap_or_default(),
+        };
         if found.len() > limit {
             let text = format!("more than {MAX_UNIT_FILES} files of variables");
-            report.fault(&self.source, "EnvironmentFile", text);
+            report.fault(self.source, "EnvironmentFiles", text);
             return Vec::new();
         }
         if found.is_empty() && !self.is_optional {
             let text = "no file has such a name, and systemd would not start the service";
-            report.fault(&self.source, "EnvironmentFile", text);
+            report.fault(self.source, "EnvironmentFiles", text);
         }
         found
     }
@@ -191,65 +181,42 @@ impl EnvironmentFile {
     fn read(
         &self,
         path: &Path,
-        wanted: &dyn Fn(&str) -> bool,
-        variables: &mut Variables,
+        assign: &mut dyn FnMut(&str, &str),
         files: &mut dyn NodeFiles,
         report: &mut Report,
     ) {
-        let source = printable(&path.to_string_lossy());
         match files.read(path, MAX_UNIT_BYTES) {
             Ok(text) => {
                 let text = String::from_utf8_lossy(&text);
-                environment_file::assignments(&text, &mut |name, value| {
-                    if wanted(name) {
-                        variables.insert(name.to_owned(), Zeroizing::new(value.to_owned()));
-                    }
-                });
+                environment_file::assignments(&text, assign);
             }
             Err(_) if self.is_optional => {}
             Err(why) => {
                 let text = format!("{why}, and systemd would not start the service");
-                report.fault(&source, "", text);
+                report.fault(&printable(&path.to_string_lossy()), "", text);
             }
         }
     }
 }
 
-/// Adds the words of a value; an empty one takes away what was there. As in systemd, what follows a
-/// syntax error is not read.
-fn add_words(
-    list: &mut Vec<Zeroizing<String>>,
-    value: &str,
-    unit: &UnitName,
-    wanted: &dyn Fn(&str) -> bool,
-    Source { key, source }: Source<'_>,
-    report: &mut Report,
-) {
-    if value.is_empty() {
-        list.clear();
-        return;
-    }
-    for word in words::words(value) {
-        let Ok(word) = word else {
-            let text = "left out, with what follows it: a quote without an end, or an escape \
-                sequence that systemd does not know";
-            report.lost(source, key, text);
-            return;
-        };
-        match specifier::resolved(&word, unit) {
-            Some(word) => list.push(word),
-            None => match word.split('=').next().filter(|name| wanted(name)) {
-                // The name of a known variable is no secret.
-                Some(name) => report.lost(source, key, format!("{name}: {UNKNOWN_SPECIFIER}")),
-                // Whose value it is a part of is not known; it may be a password's.
-                None => report.lost(source, key, UNKNOWN_SPECIFIER),
-            },
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_systemctl_quotes_them() {
+        for (value, expected) in [
+            ("A=1 B=ä D=", &["A=1", "B=ä", "D="][..]),
+            ("\"A=a b\" \"E=it's\"", &["A=a b", "E=it's"]),
+            (r#""A=a\"b\\c\$d\`e" B=c"#, &["A=a\"b\\c$d`e", "B=c"]),
+            (r#""C=x\ty""#, &["C=x\u{fffd}y"]),
+            ("\"\" A", &["", "A"]),
+            ("A \"B\\", &["A", "B"]),
+            ("", &[]),
+        ] {
+            let found = words(value);
+            let found: Vec<_> = found.iter().map(|word| word.as_str()).collect();
+            assert_eq!(found, expected, "{value}");
         }
     }
-}
-
-/// Which key of which file says something.
-struct Source<'s> {
-    key: &'s str,
-    source: &'s str,
 }

@@ -47,7 +47,6 @@ pages! {
     credential_provider,
     explain,
     import_by_namespace,
-    import_containerd,
     import_decryption_secret,
     import_docker_config,
     import_registry_files,
@@ -58,5 +57,6 @@ pages! {
     policy,
     privileged_check,
     privileged_doctor,
+    privileged_import_containerd,
     sandbox,
 }

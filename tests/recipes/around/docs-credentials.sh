@@ -76,8 +76,7 @@ openssl genpkey -quiet -algorithm RSA -aes256 -pass pass:example -out two.pem
 printf '%s,%s' "$(base64 -w0 one.pem)" "$(base64 -w0 two.pem)" >list.txt
 
 # What the container engine has.
-mkdir -p /etc/containerd/certs.d/reg.corp /etc/systemd/system
-printf '[Service]\nExecStart=/usr/bin/containerd\n' >/etc/systemd/system/containerd.service
+mkdir -p /etc/containerd/certs.d/reg.corp
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key \
     -out /etc/containerd/certs.d/reg.corp/ca.crt -subj /CN=corp -days 30 2>/dev/null
 

@@ -1,5 +1,5 @@
-//! Invariant: any files that import each other, with any directory of a registry, become a valid
-//! document or faults, and messages in plain text.
+//! Invariant: any file, with any directory of a registry, becomes a valid document or faults, files
+//! that import each other become runtimes or faults, and all messages are plain text.
 #![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
@@ -33,9 +33,9 @@ impl NodeFiles for Parts<'_> {
 fuzzing::target!(|text: &str| {
     let mut parts = Parts(text.split("\n---\n").map(str::as_bytes).collect());
     let main = Path::new("/etc/containerd/0.toml");
-    let first = parts.0.first().copied().unwrap_or_default();
-    let last = parts.0.last().copied().unwrap_or_default();
-    let config = containerd_config::read(first, "0.toml", Some(main), &mut parts);
+    let (first, last) = (parts.0[0], parts.0[parts.0.len() - 1]);
+    let (_, runtimes) = containerd_config::runtimes(first.to_vec().into(), main, &mut parts);
+    let config = containerd_config::read(first, "0.toml", false);
     let directory = |name: &str| Directory {
         name: name.to_owned(),
         path: Path::new("/etc/containerd/certs.d").join(name),
@@ -54,7 +54,8 @@ fuzzing::target!(|text: &str| {
         Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),
         None => assert!(!written.report.faults.is_empty()),
     }
-    for finding in written.report.findings.iter().chain(&written.report.faults) {
+    let faults = written.report.faults.iter().chain(&runtimes.faults);
+    for finding in written.report.findings.iter().chain(faults) {
         assert!(!finding.to_string().contains(char::is_control), "{finding}");
     }
 });

@@ -2,7 +2,7 @@
 
 use registry_config::{Registry as Entry, RegistryHost};
 
-use super::{CONTAINERD, Registry, configs};
+use super::{CONTAINERD, Registry};
 use crate::certs_d::{self, DEFAULT, Directory, shown_path};
 use crate::cri_registries::{Host, Hosts};
 use crate::registry_file::Reader;
@@ -24,7 +24,7 @@ pub(super) fn plans(
             earlier ones look nowhere";
         reader.lost("config_path", text);
     }
-    let hosts = Hosts::read(&CONTAINERD, configs(registry.configs), reader);
+    let hosts = Hosts::read(&CONTAINERD, registry.registries.configs, reader);
     let mut plans = directories(roots, reader);
     let missing = hosts.0.iter().filter(|known| {
         !known.settings.credentials.is_anonymous()
@@ -42,12 +42,12 @@ pub(super) fn plans(
 /// Tells what containerd has no use for beside `config_path`.
 fn tell_ignored(registry: &mut Registry, reader: &mut Reader<'_, '_>) {
     let why = "containerd refuses it beside \"config_path\", which counts here";
-    for mirror in std::mem::take(&mut registry.mirrors).into_values() {
+    for mirror in std::mem::take(&mut registry.registries.mirrors).into_values() {
         reader.source = mirror.source;
         reader.left_out(&mirror.key, why);
     }
-    for config in registry.configs.values_mut() {
-        if config.value.forget_tls() {
+    for config in registry.registries.configs.values_mut() {
+        if config.value.tls.take().is_some() {
             reader.source.clone_from(&config.source);
             reader.left_out(&format!("{}.tls", config.key), why);
         }

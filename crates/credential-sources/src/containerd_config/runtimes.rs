@@ -1,13 +1,79 @@
-//! The runtimes of a `config.toml`: what a handler is told and what a pod may hand on.
+//! The runtimes of containerd: what a handler is told and what a pod may hand on.
+//!
+//! Read are a `config.toml`, then the files that it imports, which may import more: each once, the
+//! importing one first, and a later one's keys win one by one, as in containerd 2.
 //!
 //! What containerd would refuse in these tables counts as not there: the import of registries has
 //! nothing to say about it, and who looks for faults sees what is missing.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use foreign_text::toml::{Field, Table};
+use zeroize::Zeroizing;
 
+use super::MAX_CONTAINERD_CONFIG_BYTES;
+use super::tables::PLUGINS;
+use crate::certs_d::{clean, shown_path};
 use crate::glob::glob_matches;
+use crate::node_files::{Hidden, NodeFiles, matching};
+use crate::registry_file::{Reader, Report};
+
+/// The plugin that has the runtimes since version 3.
+const RUNTIME: &str = "io.containerd.cri.v1.runtime";
+
+/// The most files of one configuration. Free to change.
+pub const MAX_CONTAINERD_CONFIGS: usize = 64;
+
+/// The runtimes by name of the `config.toml` at `path`, and what makes a file unusable.
+pub fn runtimes(
+    text: Zeroizing<Vec<u8>>,
+    path: &Path,
+    files: &mut dyn NodeFiles,
+) -> (BTreeMap<String, Runtime>, Report) {
+    let mut no_file = |_: &Path| Err("not read at this point".to_owned());
+    let mut reader = Reader::new("", &mut no_file);
+    let mut runtimes = Runtimes::default();
+    let mut paths = vec![clean(path)];
+    let mut main = Some(text);
+    let mut next = 0;
+    while let Some(path) = paths.get(next).cloned() {
+        next += 1;
+        reader.source = shown_path(&path);
+        let text = main.take().map_or_else(|| files.read(&path, MAX_CONTAINERD_CONFIG_BYTES), Ok);
+        match text {
+            Ok(text) => runtimes.read(&text, &path, &mut paths, files, &mut reader),
+            Err(why) => reader.fault("", why.to_string()),
+        }
+    }
+    // Those that name none have the snapshotter of all.
+    for runtime in runtimes.by_name.values_mut() {
+        runtime.snapshotter = runtime.snapshotter.take().or_else(|| runtimes.snapshotter.clone());
+    }
+    (runtimes.by_name, reader.report)
+}
+
+/// Adds the files that an import stands for: itself, or with a `*` those that are there.
+fn follow(
+    import: &Path,
+    paths: &mut Vec<PathBuf>,
+    files: &mut dyn NodeFiles,
+) -> Result<(), String> {
+    let found = match import.to_string_lossy().contains('*') {
+        true => matching(import, Hidden::Matched, MAX_CONTAINERD_CONFIGS, files),
+        false => Some(vec![import.to_owned()]),
+    };
+    for path in found.ok_or_else(|| format!("{}: a malformed pattern", shown_path(import)))? {
+        if paths.contains(&path) {
+            continue;
+        }
+        if paths.len() == MAX_CONTAINERD_CONFIGS {
+            return Err(format!("more than {MAX_CONTAINERD_CONFIGS} files in all"));
+        }
+        paths.push(path);
+    }
+    Ok(())
+}
 
 /// A runtime, which pods name as the handler of their runtime class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +99,7 @@ impl Runtime {
         patterns.into_iter().any(|pattern| glob_matches(pattern, key))
     }
 
-    /// What a later file says wins, key by key.
+    /// What a later table says wins, key by key.
     fn add(&mut self, later: Self) {
         self.source = later.source;
         self.config_path = later.config_path.or(self.config_path.take());
@@ -44,34 +110,47 @@ impl Runtime {
 }
 
 /// The runtimes of all files.
-#[derive(Debug, Default)]
-pub(super) struct Runtimes {
-    /// By name.
-    pub(super) by_name: BTreeMap<String, Runtime>,
+#[derive(Default)]
+struct Runtimes {
+    by_name: BTreeMap<String, Runtime>,
     /// The snapshotter of those that name none.
     snapshotter: Option<String>,
 }
 
 impl Runtimes {
-    /// Adds what another file says, which wins.
-    pub(super) fn add(&mut self, later: Self) {
-        for (name, runtime) in later.by_name {
-            self.by_name.entry(name).or_default().add(runtime);
+    /// Adds what a file says, which wins, and the files that it imports to `paths`.
+    fn read(
+        &mut self,
+        text: &[u8],
+        path: &Path,
+        paths: &mut Vec<PathBuf>,
+        files: &mut dyn NodeFiles,
+        reader: &mut Reader<'_, '_>,
+    ) {
+        let Some(tree) = reader.toml(text, MAX_CONTAINERD_CONFIG_BYTES) else {
+            return;
+        };
+        let mut keys = tree.table();
+        for import in reader.texts(&mut keys, "imports") {
+            let import = clean(&path.parent().unwrap_or(Path::new("/")).join(import));
+            if let Err(why) = follow(&import, paths, files) {
+                reader.fault("imports", why);
+                break;
+            }
         }
-        self.snapshotter = later.snapshotter.or(self.snapshotter.take());
-    }
-
-    /// Gives the runtimes that name none the snapshotter of all, once all files are read.
-    pub(super) fn settle(&mut self) {
-        for runtime in self.by_name.values_mut() {
-            let own = runtime.snapshotter.take();
-            runtime.snapshotter = own.or_else(|| self.snapshotter.clone());
+        let Some(mut plugins) = table(&mut keys, "plugins") else {
+            return;
+        };
+        for name in [RUNTIME].into_iter().chain(PLUGINS) {
+            if let Some(mut plugin) = table(&mut plugins, name) {
+                self.take(&mut plugin, &reader.source);
+            }
         }
     }
 
     /// Takes the runtimes out of the table of a plugin, and what the plugin of images says of their
     /// snapshotters.
-    pub(super) fn take(&mut self, plugin: &mut Table<'_, '_>, source: &str) {
+    fn take(&mut self, plugin: &mut Table<'_, '_>, source: &str) {
         // That of the plugin of images since version 3 of the file, that of `containerd` before.
         self.name_snapshotter(text(plugin, "snapshotter"));
         if let Some(mut containerd) = table(plugin, "containerd") {

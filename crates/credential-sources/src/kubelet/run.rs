@@ -187,7 +187,10 @@ fn ask_one(question: &Question, deadline: Instant) -> Result<Response, Failure> 
 
 /// Runs `command` with `input` for the pipe on its standard input, where it has one, and returns
 /// its standard output, where it ends in time, well and with at most so many bytes.
-fn run(
+/// # Errors
+///
+/// [`Failure`].
+pub fn run(
     mut command: Command,
     input: &[u8],
     most: usize,

@@ -1,9 +1,11 @@
-//! containerd's `config.toml`: versions, imports, directories, and credentials beside them.
+//! containerd's `config.toml`: versions, directories, credentials beside them, and the runtimes of
+//! all files.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use credential_sources::certs_d::{Directory, HostsToml};
-use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIGS};
+use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIGS, Runtime};
 use credential_sources::node_files::{NodeFiles, Unread};
 use credential_sources::registry_file::Written;
 use zeroize::Zeroizing;
@@ -31,14 +33,9 @@ impl NodeFiles for Node<'_> {
     }
 }
 
-/// What the files become, with a `hosts.toml` for each registry in each directory of `config_path`.
-fn imported(files: &[(&str, &str)], roots: &[&[(&str, &str)]]) -> Written {
-    let config = containerd_config::read(
-        files[0].1.as_bytes(),
-        files[0].0,
-        Some(Path::new(files[0].0)),
-        &mut Node(files),
-    );
+/// What a file becomes, with a `hosts.toml` for each registry in each directory of `config_path`.
+fn imported(text: &str, roots: &[&[(&str, &str)]]) -> Written {
+    let config = containerd_config::read(text.as_bytes(), MAIN, false);
     let paths = config.config_paths();
     let directories = roots.iter().zip(&paths).map(|(root, path)| {
         let directory = |(name, text): &(&str, &str)| Directory {
@@ -80,7 +77,7 @@ fn each_version_has_its_table() {
             "{version}[{table}.registry.configs.\"reg.corp\".auth]\nusername = \"robot\"\n\
              password = \"hunter2\"\n"
         );
-        let written = imported(&[(MAIN, &text)], &[]);
+        let written = imported(&text, &[]);
         let told = findings(&written);
         let is_read = !expected.contains("no such table");
         assert_eq!(document(&written).contains("reg.corp"), is_read, "{text}");
@@ -88,7 +85,7 @@ fn each_version_has_its_table() {
         assert!(told.contains(expected), "{told}");
     }
     for version in ["-1", "5", "\"2\""] {
-        let written = imported(&[(MAIN, &format!("version = {version}\n"))], &[]);
+        let written = imported(&format!("version = {version}\n"), &[]);
         assert!(written.document.is_none(), "{version}");
     }
 }
@@ -117,57 +114,13 @@ X-Team = ["hunter2"]
 [plugins."io.containerd.grpc.v1.cri".registry]
 unknown = "hunter2"
 "#;
-    super::assert_golden("containerd-config", &imported(&[(MAIN, text)], &[]));
-}
-
-/// Rows: what files say of three keys, and what counts.
-#[test]
-fn imports_are_followed_as_containerd_does() {
-    let table = |user: &str, rest: &str| {
-        format!(
-            "{rest}\n[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"reg.corp\".auth]\n\
-             username = \"{user}\"\n"
-        )
-    };
-    let main = "version = 3\nimports = [\"conf.d/*.toml\", \"last.toml\", \"config.toml\"]";
-    let main = table("main", main) + "password = \"hunter2\"\n";
-    let (first, second) = (table("a", "version = 3"), table("b", "version = 3"));
-    let again = table("last", "imports = [\"/etc/../etc/containerd/config.toml\"]");
-    let written = imported(
-        &[
-            (MAIN, &main),
-            ("/etc/containerd/conf.d/b.toml", &second),
-            ("/etc/containerd/conf.d/.a.toml", &first),
-            ("/etc/containerd/conf.d/c.tml", "not read"),
-            ("/etc/containerd/last.toml", &again),
-        ],
-        &[],
-    );
-    // Keys of one table are merged, and of each the last file's counts.
-    let text = document(&written);
-    assert!(text.contains("username = \"last\"\npassword = \"hunter2\""), "{text}");
-    // Those of an imported file come behind all of the importing one.
-    let nested = table("nested", "version = 3");
-    let one = table("one", "version = 3\nimports = [\"nested.toml\"]") + "password = \"hunter2\"\n";
-    let files = [
-        (MAIN, "version = 3\nimports = [\"one.toml\", \"two.toml\"]\n"),
-        ("/etc/containerd/one.toml", one.as_str()),
-        ("/etc/containerd/nested.toml", &nested),
-        ("/etc/containerd/two.toml", &second),
-    ];
-    assert!(document(&imported(&files, &[])).contains("username = \"nested\""));
+    super::assert_golden("containerd-config", &imported(text, &[]));
 }
 
 #[test]
 fn what_stops_containerd_is_a_fault() {
-    let many: Vec<_> =
-        (0..MAX_CONTAINERD_CONFIGS).map(|number| format!("\"{number}.toml\"")).collect();
-    let many = format!("imports = [{}]", many.join(","));
     for (text, expected) in [
-        ("imports = [\"missing.toml\"]", "/etc/containerd/missing.toml: it is not there"),
-        ("imports = [\"[*\"]", "imports: [*: a malformed pattern"),
         ("imports = 1", "imports: expected string or array of strings"),
-        (many.as_str(), "more than 64 files in all"),
         ("plugins = 1", "plugins: expected table"),
         ("hunter2", "not TOML at line 1"),
         (
@@ -175,29 +128,75 @@ fn what_stops_containerd_is_a_fault() {
             "config_path: expected string, found array",
         ),
     ] {
-        let written = imported(&[(MAIN, text)], &[]);
+        let written = imported(text, &[]);
         assert!(written.document.is_none(), "{text}");
         assert!(findings(&written).contains(expected), "{}", findings(&written));
     }
-    // A pattern without a file is none.
-    let written = imported(&[(MAIN, "imports = [\"conf.d/*.toml\", \"/x/*/y.toml\"]")], &[]);
-    assert_eq!(findings(&written), "");
 }
 
-/// containerd 1 takes the whole table of a plugin from the last file that has one.
+/// The runtimes of the first file and of those that it imports, and what is wrong with these.
+fn runtimes(files: &[(&str, &str)]) -> (BTreeMap<String, Runtime>, String) {
+    let text = files[0].1.as_bytes().to_vec().into();
+    let (runtimes, report) =
+        containerd_config::runtimes(text, Path::new(files[0].0), &mut Node(files));
+    let faults: Vec<_> = report.faults.iter().map(ToString::to_string).collect();
+    (runtimes, faults.join("\n"))
+}
+
+/// Rows: what files say of two keys, and what counts.
 #[test]
-fn where_containerd_1_reads_otherwise_is_told() {
-    let main = "version = 2\nimports = [\"/x.toml\"]\n\
-        [plugins.\"io.containerd.grpc.v1.cri\".registry.configs.\"reg.corp\".auth]\n\
-        username = \"robot\"\npassword = \"hunter2\"\n";
-    let runtime = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n";
-    let written = imported(&[(MAIN, main), ("/x.toml", runtime)], &[]);
-    assert!(document(&written).contains("robot"));
-    assert!(
-        findings(&written).contains("nothing of the one in /etc/containerd/config.toml"),
-        "{}",
-        findings(&written)
-    );
+fn runtimes_are_those_of_all_files() {
+    let table = |path: &str, rest: &str| {
+        format!(
+            "{rest}\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n\
+             runtime_path = \"{path}\"\n"
+        )
+    };
+    let main = "version = 3\nimports = [\"conf.d/*.toml\", \"last.toml\", \"config.toml\"]";
+    let main = table("main", main) + "pod_annotations = [\"io.katacontainers.*\"]\n";
+    let (first, second) = (table("a", "version = 3"), table("b", "version = 3"));
+    let again = table("last", "imports = [\"/etc/../etc/containerd/config.toml\"]");
+    let (found, faults) = runtimes(&[
+        (MAIN, &main),
+        ("/etc/containerd/conf.d/b.toml", &second),
+        ("/etc/containerd/conf.d/.a.toml", &first),
+        ("/etc/containerd/conf.d/c.tml", "not read"),
+        ("/etc/containerd/last.toml", &again),
+    ]);
+    // Keys of one table are merged, and of each the last file's counts.
+    assert_eq!(faults, "");
+    assert_eq!(found["kata"].program.as_deref(), Some("last"));
+    assert_eq!(found["kata"].source, "/etc/containerd/last.toml");
+    assert!(found["kata"].passes("io.katacontainers.x"));
+    // Those of an imported file come behind all of the importing one.
+    let one = table("one", "version = 3\nimports = [\"nested.toml\"]");
+    let (found, _) = runtimes(&[
+        (MAIN, "version = 3\nimports = [\"one.toml\", \"two.toml\"]\n"),
+        ("/etc/containerd/one.toml", &one),
+        ("/etc/containerd/nested.toml", &table("nested", "version = 3")),
+        ("/etc/containerd/two.toml", &second),
+    ]);
+    assert_eq!(found["kata"].program.as_deref(), Some("nested"));
+}
+
+#[test]
+fn files_that_cannot_be_imported_are_faults() {
+    let many: Vec<_> =
+        (0..MAX_CONTAINERD_CONFIGS).map(|number| format!("\"{number}.toml\"")).collect();
+    let many = format!("imports = [{}]", many.join(","));
+    for (text, expected) in [
+        ("imports = [\"missing.toml\"]", "/etc/containerd/missing.toml: it is not there"),
+        ("imports = [\"[*\"]", "a malformed pattern"),
+        ("imports = 1", "imports: expected string or array of strings"),
+        (many.as_str(), "more than 64 files in all"),
+        ("hunter2", "not TOML at line 1"),
+    ] {
+        let (_, faults) = runtimes(&[(MAIN, text)]);
+        assert!(faults.contains(expected), "{faults}");
+    }
+    // A pattern without a file is none.
+    let text = "imports = [\"conf.d/*.toml\", \"/x/*/y.toml\"]";
+    assert_eq!(runtimes(&[(MAIN, text)]).1, "");
 }
 
 const DIRECTORIES: &str = r#"
@@ -227,7 +226,7 @@ fn credentials_stand_beside_directories() {
         ],
         &[("reg.corp", "skip_verify = true\n"), ("_default", "[host.\"https://all.corp\"]\n")],
     ];
-    super::assert_golden("config_path", &imported(&[(MAIN, DIRECTORIES)], &roots));
+    super::assert_golden("config_path", &imported(DIRECTORIES, &roots));
 }
 
 #[test]
@@ -239,7 +238,7 @@ fn what_has_no_effect_beside_directories_is_told() {
          endpoint = [\"https://b.corp\"]\n"
     );
     let roots: [&[(&str, &str)]; 2] = [&[("_default", "")], &[("reg.corp", "")]];
-    let written = imported(&[(MAIN, &text)], &roots);
+    let written = imported(&text, &roots);
     let told = findings(&written);
     for expected in [
         "mirrors.\"a.corp\": left out: containerd refuses it beside \"config_path\"",
@@ -260,11 +259,11 @@ fn the_default_directories_are_told() {
         ("version = 2\n", 0),
         ("version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"a.corp\"]\n", 0),
     ] {
-        let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
+        let config = containerd_config::read(text.as_bytes(), "-", false);
         assert_eq!(config.config_paths().len(), expected, "{text}");
     }
     let roots: [&[(&str, &str)]; 1] = [&[("reg.corp", "skip_verify = true\n")]];
-    let written = imported(&[(MAIN, "version = 3\n")], &roots);
+    let written = imported("version = 3\n", &roots);
     assert!(document(&written).contains("insecure-skip-verify"));
     assert!(findings(&written).contains("where containerd 2.2 and later look"));
 }
@@ -279,9 +278,8 @@ fn a_runtime_without_a_snapshotter_has_that_of_all() {
     for (version, text) in [(2, two), (3, three)] {
         for (own, expected) in [("", "nydus"), ("snapshotter = \"overlayfs\"\n", "overlayfs")] {
             let text = format!("version = {version}\n{text}{own}");
-            let config = containerd_config::read(text.as_bytes(), "-", None, &mut Node(&[]));
-            let found = config.runtimes()["kata"].snapshotter.as_deref();
-            assert_eq!(found, Some(expected), "{text}");
+            let (found, _) = runtimes(&[(MAIN, &text)]);
+            assert_eq!(found["kata"].snapshotter.as_deref(), Some(expected), "{text}");
         }
     }
 }
@@ -290,7 +288,7 @@ fn a_runtime_without_a_snapshotter_has_that_of_all() {
 fn containerd_2_reads_no_tls_table() {
     let text = "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.configs.\"r.corp\"]\n\
         tls = {insecure_skip_verify = true}\nauth = {identitytoken = \"hunter2\"}\n";
-    let written = imported(&[(MAIN, text)], &[]);
+    let written = imported(text, &[]);
     assert!(!document(&written).contains("insecure"));
     assert!(findings(&written).contains("tls: left out: containerd 2 has no such table"));
 }

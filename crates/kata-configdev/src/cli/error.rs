@@ -124,6 +124,14 @@ pub enum CommandError {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A program of the node does not say what is asked of it.
+    #[error("ask {program}: {why}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// Why not.
+        why: String,
+    },
     /// The outcome cannot be printed. The only failure of input or output that `?` turns into a
     /// [`CommandError`] by itself.
     #[error("print the outcome: {0}")]
@@ -184,6 +192,9 @@ pub enum UsageError {
     /// The output of `new` or of an import is there.
     #[error("write {}: it exists already", .0.display())]
     OutputExists(PathBuf),
+    /// No service is the node's container runtime, or more than one.
+    #[error("find the node's container runtime: {0}")]
+    WhichService(String),
     /// Standard output is redirected to the file of `--into` or of `--output`.
     #[error("write {}: it is standard output too, and the shell has emptied it", .0.display())]
     OutputEmptied(PathBuf),
@@ -218,6 +229,7 @@ impl UsageError {
                 without it"
             }
             Self::StandardInputTwice => "give it once",
+            Self::WhichService(_) => "name its service by --unit",
         }
     }
 }
@@ -257,6 +269,7 @@ impl CommandError {
             | Self::Serve(_)
             | Self::Output(_)
             | Self::Puller { .. }
+            | Self::Program { .. }
             | Self::Print(_) => exit::UNAVAILABLE,
         }
     }
@@ -304,6 +317,10 @@ impl CommandError {
             Self::Puller { .. } => {
                 "put it beside this program or into PATH, or run imagepuller probe where it is; \
                 without --ask, nothing needs a network"
+            }
+            Self::Program { .. } => {
+                "let systemctl show NAME and containerd config dump print to files where they \
+                work, and name these by --shown and --dump"
             }
             Self::Print(_) => "give a standard output that can be written to",
         }

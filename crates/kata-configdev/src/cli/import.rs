@@ -4,9 +4,9 @@ mod by_namespace;
 mod cdh;
 mod decryption_secret;
 mod docker_config;
+mod node;
 mod node_file;
 pub(super) mod outcome;
-mod proxy_environment;
 pub(super) mod target;
 
 use std::io::Write;
@@ -56,9 +56,9 @@ Examples:
     /// Makes a document of containerd's config.toml, of version 1, 2, 3 or 4: the registries of its
     /// CRI plugin.
     ///
-    /// Files that it imports are read as containerd does, and the directories of config_path as
-    /// import certs.d does. Beside config_path, only the credentials of the file count. From
-    /// standard input no other file is imported: "containerd config dump" has them in it.
+    /// The directories of config_path are read as import certs.d does, and beside it only the
+    /// credentials of the file count. Files that it imports are not read: "containerd config dump"
+    /// prints all of them as one, which import node takes.
     #[command(
         verbatim_doc_comment,
         after_help = "\
@@ -95,7 +95,7 @@ Examples:
   kata-configdev import registries-conf --json /etc/containers/registries.conf | jq .findings"
     )]
     RegistriesConf(node_file::Arguments),
-    ProxyEnvironment(proxy_environment::Arguments),
+    Node(node::Arguments),
     Cdh(cdh::Arguments),
 }
 
@@ -107,11 +107,11 @@ pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError>
             None => (&of.options, of.read()?),
         },
         Kind::DecryptionSecret(of) => (&of.options, of.read()?),
-        Kind::CertsD(of) => (&of.options, of.certs_d()?),
-        Kind::ContainerdConfig(of) => (&of.options, of.containerd_config()?),
-        Kind::RegistriesYaml(of) => (&of.options, of.registries_yaml()?),
-        Kind::RegistriesConf(of) => (&of.options, of.registries_conf()?),
-        Kind::ProxyEnvironment(of) => (&of.options, of.read()?),
+        Kind::CertsD(of) => (&of.node.options, of.certs_d()?),
+        Kind::ContainerdConfig(of) => (&of.node.options, of.containerd_config()?),
+        Kind::RegistriesYaml(of) => (&of.node.options, of.registries_yaml()?),
+        Kind::RegistriesConf(of) => (&of.node.options, of.registries_conf()?),
+        Kind::Node(of) => (&of.node.options, of.read()?),
         Kind::Cdh(of) => (&of.options, of.read()?),
     };
     imported.finish(options, out)

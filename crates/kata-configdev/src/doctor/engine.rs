@@ -139,16 +139,14 @@ impl Engine {
             }
         };
         let mut files = node;
-        let config =
-            containerd_config::read(&text, &path.to_string_lossy(), Some(path), &mut files);
-        for fault in config.faults() {
+        let (runtimes, report) = containerd_config::runtimes(text, path, &mut files);
+        for fault in &report.faults {
             self.unread(findings, Path::new(&fault.source), &fault.text, 0);
         }
-        for (name, runtime) in config.runtimes() {
+        for (name, runtime) in runtimes {
             self.runtimes.push(Runtime {
                 engine: namespace::Engine::Containerd,
-                name: name.clone(),
-                source: runtime.source.clone(),
+                name,
                 line: 0,
                 main: main_file(node, runtime.config_path.as_deref(), runtime.program.as_deref()),
                 loses_annotation: !runtime.passes(ANNOTATION),
@@ -156,6 +154,7 @@ impl Engine {
                     .snapshotter
                     .as_ref()
                     .is_some_and(|name| name.starts_with(NYDUS)),
+                source: runtime.source,
             });
         }
     }

@@ -25,6 +25,13 @@ use crate::node_root::NodeRoot;
 pub struct Arguments {
     /// The file, or "-" for standard input.
     file: PathBuf,
+    #[command(flatten)]
+    pub node: Node,
+}
+
+/// The options of each kind.
+#[derive(Args, Debug)]
+pub struct Node {
     /// Take files from this directory as if it were "/": a node's file system, mounted elsewhere.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -46,59 +53,72 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn certs_d(&self) -> Result<Imported, CommandError> {
-        self.options.target.require([])?;
-        let root = NodeRoot::open(self.root.as_deref())?;
-        let path = &self.file;
-        let directories = directories(&root, path)?;
+        let root = self.node.open([])?;
+        self.node.certs_d(&root, &self.file)
+    }
+
+    pub fn containerd_config(&self) -> Result<Imported, CommandError> {
+        let root = self.node.open([&self.file])?;
+        let text = input(&root, &self.file, MAX_CONTAINERD_CONFIG_BYTES)?;
+        let is_dump = self.file == Path::new("-");
+        self.node.containerd_config(&root, &text, &label(&self.file), is_dump)
+    }
+
+    pub fn registries_yaml(&self) -> Result<Imported, CommandError> {
+        let root = self.node.open([&self.file])?;
+        self.node.registries_yaml(&root, &self.file)
+    }
+
+    pub fn registries_conf(&self) -> Result<Imported, CommandError> {
+        let root = self.node.open([&self.file])?;
+        self.node.registries_conf(&root, &self.file)
+    }
+}
+
+impl Node {
+    /// The node, whose `files` are arguments.
+    pub fn open<'a>(
+        &'a self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<NodeRoot, CommandError> {
+        self.options.target.require(files)?;
+        Ok(NodeRoot::open(self.root.as_deref())?)
+    }
+
+    pub fn certs_d(&self, root: &NodeRoot, path: &Path) -> Result<Imported, CommandError> {
+        let directories = directories(root, path)?;
         let is_one = directories.is_empty() && !root.is_missing(&path.join(HOSTS_TOML));
-        let mut import = certs_d::read(directories, &mut reader(&root));
+        let mut import = certs_d::read(directories, &mut reader(root));
         if is_one {
             let text = "it is the directory of one registry; give the one that it lies in";
             import.report.faults.push(Finding::new(&label(path), "", Loss::Lost, text));
         }
-        self.imported(import, &root)
+        self.imported(import, root)
     }
 
-    pub fn containerd_config(&self) -> Result<Imported, CommandError> {
-        let (root, text) = self.open(MAX_CONTAINERD_CONFIG_BYTES)?;
-        let file = &self.file;
-        let path = match file.as_path() == Path::new("-") {
-            true => None,
-            false => Some(root.absolute(file).map_err(|error| FileFault::from(error).at(file))?),
-        };
-        let config = containerd_config::read(&text, &label(file), path.as_deref(), &mut &root);
-        let mut all = Vec::new();
-        for path in config.config_paths() {
-            if !root.is_missing(&path) {
-                all.push(directories(&root, &path)?);
-            }
-        }
-        self.imported(config.import(all, &mut reader(&root)), &root)
+    /// Of what `containerd config dump` prints, or of a file.
+    pub fn containerd_config(
+        &self,
+        root: &NodeRoot,
+        text: &[u8],
+        source: &str,
+        is_dump: bool,
+    ) -> Result<Imported, CommandError> {
+        let config = containerd_config::read(text, source, is_dump);
+        let paths = config.config_paths().into_iter().filter(|path| !root.is_missing(path));
+        let all: Result<_, _> = paths.map(|path| directories(root, &path)).collect();
+        self.imported(config.import(all?, &mut reader(root)), root)
     }
 
-    pub fn registries_yaml(&self) -> Result<Imported, CommandError> {
-        let (root, text) = self.open(MAX_REGISTRIES_YAML_BYTES)?;
-        let source = self.file.to_string_lossy();
-        self.imported(registries_yaml::read(&text, &source, &mut reader(&root)), &root)
+    pub fn registries_yaml(&self, root: &NodeRoot, file: &Path) -> Result<Imported, CommandError> {
+        let text = input(root, file, MAX_REGISTRIES_YAML_BYTES)?;
+        let import = registries_yaml::read(&text, &file.to_string_lossy(), &mut reader(root));
+        self.imported(import, root)
     }
 
-    pub fn registries_conf(&self) -> Result<Imported, CommandError> {
-        let (root, text) = self.open(MAX_REGISTRIES_CONF_BYTES)?;
-        self.imported(registries_conf::read(&text, &self.file.to_string_lossy()), &root)
-    }
-
-    /// The node, and the file of it, or standard input for `-`.
-    fn open(&self, limit: usize) -> Result<(NodeRoot, Zeroizing<Vec<u8>>), CommandError> {
-        let path = &self.file;
-        self.options.target.require([path])?;
-        let root = NodeRoot::open(self.root.as_deref())?;
-        let text = if path.as_path() == Path::new("-") {
-            let content = read_stream(io::stdin().lock(), limit);
-            content.map_err(|error| FileFault::from(error).at(label(path)))?
-        } else {
-            root.read(path, limit).map_err(|fault| root.at(path, fault))?
-        };
-        Ok((root, text))
+    pub fn registries_conf(&self, root: &NodeRoot, file: &Path) -> Result<Imported, CommandError> {
+        let text = input(root, file, MAX_REGISTRIES_CONF_BYTES)?;
+        self.imported(registries_conf::read(&text, &file.to_string_lossy()), root)
     }
 
     /// What the files say, with the system's roots where those are wanted.
@@ -130,11 +150,24 @@ pub fn of_written(Written { document, report }: Written, sources: Sources) -> Im
     };
     Imported {
         is_empty: document.written_bytes() == 0,
-        content: Content::Config(Box::new(document), sources),
+        content: Content::Configs(vec![(document, sources)]),
         findings,
         faults,
         more: json!({"unlisted": unlisted}),
     }
+}
+
+/// A file of the node, or standard input for `-`.
+pub fn input(
+    root: &NodeRoot,
+    path: &Path,
+    limit: usize,
+) -> Result<Zeroizing<Vec<u8>>, CommandError> {
+    if path == Path::new("-") {
+        let content = read_stream(io::stdin().lock(), limit);
+        return Ok(content.map_err(|error| FileFault::from(error).at(label(path)))?);
+    }
+    Ok(root.read(path, limit).map_err(|fault| root.at(path, fault))?)
 }
 
 /// Reads files that other files name.

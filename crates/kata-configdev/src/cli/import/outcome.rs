@@ -9,7 +9,7 @@ use credential_sources::decryption_secret::{Key, put_below};
 use credential_sources::merge::{self, MergeError, merge};
 use credential_sources::{Finding, Loss, Offer, combine};
 use foreign_text::one_line;
-use registry_config::{Document, Origin, RegistryName};
+use registry_config::{Document, Origin, RegistryName, Warning};
 use serde::Serialize;
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
@@ -40,8 +40,8 @@ pub enum Content {
     Accounts(Vec<Offer>),
     /// Keys of encrypted images.
     Keys(Vec<Key>),
-    /// A document of the host.
-    Config(Box<Document>, Sources),
+    /// Documents of the host, of which an earlier one wins.
+    Configs(Vec<(Document, Sources)>),
     /// A document of the owner, and its file.
     Measured(Box<Document>, String),
 }
@@ -83,6 +83,19 @@ struct Report<'a> {
 }
 
 impl Imported {
+    /// Adds what other files of the node say, below what these do.
+    pub fn add(&mut self, other: Self) {
+        self.more = json!({"unlisted": self.unlisted() + other.unlisted()});
+        if let (Content::Configs(configs), Content::Configs(more)) =
+            (&mut self.content, other.content)
+        {
+            configs.extend(more);
+        }
+        self.is_empty &= other.is_empty;
+        self.findings.extend(other.findings);
+        self.faults.extend(other.faults);
+    }
+
     /// Puts it below the document of the options, tells what there is to say, and writes the
     /// outcome. Says how the command ends.
     pub fn finish(
@@ -116,16 +129,7 @@ impl Imported {
                 findings.extend(combined.findings);
                 (combined.text, combined.warnings)
             }),
-            Content::Config(document, sources) => {
-                let source = |name: Option<&RegistryName>| {
-                    let of = sources.get(&name.cloned()).or_else(|| sources.get(&None));
-                    of.cloned().unwrap_or_default()
-                };
-                combine(before, document, &source).map(|combined| {
-                    findings.extend(combined.findings);
-                    (combined.text, combined.warnings)
-                })
-            }
+            Content::Configs(configs) => put_all_below(before, configs, findings),
             Content::Measured(document, source) => {
                 completed(before, document).map(|(text, lost)| {
                     let why = "left out: the document has its own";
@@ -220,6 +224,25 @@ impl Imported {
             more => writeln!(err, "and {more} more"),
         }
     }
+}
+
+/// Puts each document below all before it. Returns the effects of the outcome, too.
+fn put_all_below(
+    before: &[u8],
+    configs: &[(Document, Sources)],
+    findings: &mut Vec<Finding>,
+) -> Result<(Zeroizing<Vec<u8>>, Vec<Warning>), MergeError> {
+    let mut all = (Zeroizing::new(before.to_vec()), Vec::new());
+    for (document, sources) in configs {
+        let source = |name: Option<&RegistryName>| {
+            let of = sources.get(&name.cloned()).or_else(|| sources.get(&None));
+            of.cloned().unwrap_or_default()
+        };
+        let combined = combine(&all.0, document, &source)?;
+        findings.extend(combined.findings);
+        all = (combined.text, combined.warnings);
+    }
+    Ok(all)
 }
 
 /// How messages call the outcome.
