@@ -6,8 +6,8 @@
 //! is not empty counts alone, as for containerd; otherwise `*.crt` are certificate authorities, and
 //! the first `*.cert` with its `*.key` is the client's certificate.
 //!
-//! A `hosts.toml` that cannot be read is a fault. containerd would log it and go on with the
-//! certificates beside it.
+//! A `hosts.toml` that is no TOML is a fault, and one with a wrong type forbids its registry.
+//! containerd would log it and go on with the certificates beside it.
 
 mod hosts_toml;
 

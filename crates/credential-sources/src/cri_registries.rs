@@ -212,7 +212,7 @@ fn credentials(
     if !auth.auth.is_empty() {
         match decode_auth(&auth.auth) {
             Some(pair) => found.push(("auth", pair)),
-            None => reader.fault(&join(key, "auth"), "not base64 of \"user:password\""),
+            None => reader.left_out(&join(key, "auth"), "not base64 of \"user:password\""),
         }
     }
     let mut found = found.into_iter();
@@ -231,13 +231,13 @@ fn roots(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Roots> {
     let path = PathBuf::from(&tls.ca_file);
     if !path.is_absolute() {
         let text = "not an absolute path: what it is relative to is not known here";
-        reader.fault(&key, text);
-        return None;
+        reader.left_out(&key, text);
+        return Some(Roots::default());
     }
     reader.roots([(path, key)])
 }
 
-/// The files of the client certificate; what is wrong with their names is a fault.
+/// The files of the client certificate; what is wrong with their names is told.
 fn client_files(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<ClientFiles> {
     if tls.cert_file.is_empty() && tls.key_file.is_empty() {
         return None;
@@ -251,6 +251,6 @@ fn client_files(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Cli
         return Some(files);
     }
     let text = "cert_file and key_file must stand together, as absolute paths";
-    reader.fault(key, text);
+    reader.left_out(key, text);
     None
 }

@@ -64,9 +64,16 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
         }
     }
     for Odd { path, wrong, .. } in &conf.odd {
-        match wrong {
-            Some(wrong) => reader.fault(path, wrong.to_string()),
-            None => reader.unknown(path),
+        let mut registries = conf.registries.iter_mut();
+        let registry = registries.find(|registry| path.starts_with(&registry.path));
+        match (wrong, registry) {
+            (None, _) => reader.unknown(path),
+            (Some(wrong), None) => reader.fault(path, wrong.to_string()),
+            // Perhaps it is not to be asked; its mirrors are, as far as they can be read.
+            (Some(wrong), Some(registry)) => {
+                reader.lost(path, format!("{wrong}: the registry itself is not asked"));
+                registry.blocked = true;
+            }
         }
     }
     let tables = conf.registries.iter();

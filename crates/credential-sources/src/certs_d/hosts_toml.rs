@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use foreign_text::toml::{Field, Table};
-use registry_config::{Credentials, Registry, Secret};
+use registry_config::{Credentials, Registry, Roots, Secret};
 
 use super::{Directory, joined, roots};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
@@ -23,13 +23,15 @@ struct Host {
     rules: Option<Vec<Names>>,
 }
 
-/// Who is asked according to a file, in order. `None` where it cannot be read, which is reported.
+/// Who is asked according to a file, in order. `None` where it is no TOML, which is reported. Nobody
+/// is trusted where something in it has a wrong type: what it was meant to change is not known.
 pub(super) fn links(
     bytes: &[u8],
     directory: &Directory,
     reader: &mut Reader<'_, '_>,
 ) -> Option<Vec<Link>> {
     let tree = reader.toml(bytes, MAX_HOSTS_TOML_BYTES)?;
+    reader.is_wrong = Some(false);
     let mut keys = tree.table();
     let server = reader.text(&mut keys, "server");
     let hosts = reader.table(&mut keys, "host");
@@ -41,6 +43,9 @@ pub(super) fn links(
         }
     }
     links.append(&mut own_links(server, keys, directory, reader));
+    if reader.is_wrong == Some(true) {
+        links.iter_mut().for_each(|link| link.settings.ca_certs = Some(Roots::default()));
+    }
     Some(links)
 }
 
@@ -139,7 +144,7 @@ fn client_files(
     let items = match items {
         Ok(items) => items,
         Err(wrong) => {
-            reader.fault(&field.path, wrong.to_string());
+            reader.left_out(&field.path, wrong);
             return Vec::new();
         }
     };
@@ -151,7 +156,7 @@ fn client_files(
                 private_key: joined(&directory.path, Path::new(private_key)),
                 key: item.path,
             }),
-            None => reader.fault(&item.path, "neither a file nor a pair of files"),
+            None => reader.left_out(&item.path, "neither a file nor a pair of files"),
         }
     }
     files

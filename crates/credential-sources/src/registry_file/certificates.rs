@@ -19,12 +19,6 @@ pub(super) const DASHES: &str = "-----";
 /// Why there are none, or too many, as a fragment.
 pub fn certificates(bytes: &[u8]) -> Result<(Roots, usize), &'static str> {
     let mut roots = Roots::default();
-    let skipped = add(bytes, &mut roots)?;
-    Ok((roots, skipped))
-}
-
-/// Adds those of a file. Returns how many of its blocks were none.
-pub(super) fn add(bytes: &[u8], roots: &mut Roots) -> Result<usize, &'static str> {
     let text = String::from_utf8_lossy(bytes);
     let mut found = 0;
     let mut skipped = 0;
@@ -38,7 +32,7 @@ pub(super) fn add(bytes: &[u8], roots: &mut Roots) -> Result<usize, &'static str
     if found == 0 {
         return Err("the file has no certificate");
     }
-    Ok(skipped)
+    Ok((roots, skipped))
 }
 
 /// The base64 of the PEM blocks of a text; none of those that are no certificates.

@@ -1,8 +1,8 @@
 //! An entry in the making.
 
 use registry_config::{
-    MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName, Roots,
-    is_below,
+    Credentials, MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName,
+    Roots, is_below,
 };
 
 use super::endpoint::Endpoint;
@@ -14,6 +14,9 @@ const BLOCKED: &str = "forbidden by the imported file";
 
 /// The reason where no host is left to ask.
 const NOBODY_LEFT: &str = "forbidden: the imported file has it asked where this document cannot";
+
+/// The reason where one of them would be asked with other settings than the file's.
+const UNUSABLE: &str = "forbidden: the settings that the imported file has for it cannot be used";
 
 /// The reason where the registry itself is left, but none of the mirrors that are asked before it:
 /// guests in a closed network, or with a proxy cache, are not meant to ask it.
@@ -61,11 +64,24 @@ impl Draft {
         Some(draft)
     }
 
-    /// Takes the mirrors that are asked before the registry itself, and its own settings.
+    /// Takes the mirrors that are asked before the registry itself, and its own settings. A host
+    /// with roots that trust nobody is not asked.
     fn follow(&mut self, links: Vec<Link>, falls_back: bool, report: &mut Report) {
         let mut own: Option<Registry> = None;
         let mut lost_mirror = false;
+        let mut reason = NOBODY_LEFT;
         for mut link in links {
+            if let Err(rule) = link.settings.credentials.check() {
+                let text = format!("its credentials are left out: {rule}");
+                report.lost(&self.entry.source, &link.key, text);
+                link.settings.credentials = Credentials::Anonymous;
+            }
+            if link.settings.ca_certs.as_ref().is_some_and(Roots::trusts_nobody) {
+                let text = "is not asked: its settings cannot be used";
+                report.lost(&self.entry.source, &link.key, text);
+                link.target = Target::Inexpressible;
+                reason = UNUSABLE;
+            }
             let is_own = match &link.target {
                 Target::Registry => true,
                 // Under other names, or for some repositories, it is a mirror of its own.
@@ -115,7 +131,7 @@ impl Draft {
                 self.forbid(NO_MIRROR_LEFT, report);
             }
             Some(settings) => self.entry.registry = settings,
-            None if self.mirrors.is_empty() => self.forbid(NOBODY_LEFT, report),
+            None if self.mirrors.is_empty() => self.forbid(reason, report),
             None => self.entry.registry = self.settings_as_mirror(),
         }
         self.entry.registry.mirror_fallback = falls_back;

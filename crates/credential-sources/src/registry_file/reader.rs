@@ -32,6 +32,8 @@ pub(crate) struct Reader<'r, 'f> {
     pub(crate) source: String,
     /// What was told so far.
     pub(crate) report: Report,
+    /// Whether something in this file has a wrong type, where it is one entry of many.
+    pub(crate) is_wrong: Option<bool>,
     read_file: &'r mut ReadFile<'f>,
     ca_files: usize,
     /// Those of [`MAX_CA_FILES`] that were read, or tried.
@@ -44,6 +46,7 @@ impl<'r, 'f> Reader<'r, 'f> {
         Self {
             source: printable(source),
             report: Report::default(),
+            is_wrong: None,
             read_file,
             ca_files: 0,
             paths: BTreeSet::new(),
@@ -113,13 +116,16 @@ impl<'r, 'f> Reader<'r, 'f> {
             );
             self.lost(key, text);
         }
-        for Names { prefix, name } in &names {
-            let mirror = Mirror::new(&endpoint.url(), prefix.as_deref(), name.as_deref(), None);
-            if let Err(rule) = mirror {
-                self.fault(key, rule.to_string());
+        let broken = names.iter().find_map(|Names { prefix, name }| {
+            Mirror::new(&endpoint.url(), prefix.as_deref(), name.as_deref(), None).err()
+        });
+        let target = match broken {
+            Some(rule) => {
+                self.left_out(key, rule);
+                Target::Inexpressible
             }
-        }
-        let target = Target::Address(endpoint);
+            None => Target::Address(endpoint),
+        };
         names.into_iter().map(|names| link(&target, names)).collect()
     }
 
@@ -131,22 +137,25 @@ impl<'r, 'f> Reader<'r, 'f> {
         vec![Link { target: Target::PassedOver, ..registry }]
     }
 
-    /// The certificates of CA files, each named by a path and a key; `None` where there are none.
+    /// The certificates of CA files, each named by a path and a key; `None` where no file is named.
+    /// Nobody is trusted where none of them can be used, which forbids to ask.
     pub(crate) fn roots(
         &mut self,
         files: impl IntoIterator<Item = (PathBuf, String)>,
     ) -> Option<Roots> {
-        let mut roots = Roots::default();
+        let mut roots = None;
         for (path, key) in files {
-            if let Err(text) = self.add_file(&mut roots, &path, &key) {
-                self.fault(&key, text);
+            let roots = roots.get_or_insert_default();
+            if let Err(why) = self.add_file(roots, &path, &key) {
+                self.left_out(&key, why);
             }
         }
-        (!roots.trusts_nobody()).then_some(roots)
+        roots
     }
 
     /// The first of the client certificates, which is the document's; the others are told. It is
-    /// not shown where `skip_verify` lets anyone stand in the host's place.
+    /// not shown where `skip_verify` lets anyone stand in the host's place. Without one that cannot
+    /// be used its host is asked all the same: it is verified as before, and is shown less.
     pub(crate) fn client(
         &mut self,
         files: impl IntoIterator<Item = ClientFiles>,
@@ -164,7 +173,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             return None;
         }
         let client = self.client_of(&first);
-        let client = client.map_err(|text| self.fault(&first.key, text));
+        let client = client.map_err(|why| self.left_out(&first.key, why));
         client.ok()
     }
 
@@ -182,17 +191,18 @@ impl<'r, 'f> Reader<'r, 'f> {
             client(&certificate, &private_key)
         }?;
         self.certificate_bytes += client.written_bytes();
-        if self.certificate_bytes > MAX_DOCUMENT_BYTES {
-            return Err("more certificates than a document can hold".to_owned());
-        }
         Ok(client)
     }
 
-    /// Reads a file of a client certificate.
+    /// Reads a file with certificates or a key, unless there are too many, which is a fault.
     fn named_file(&mut self, path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
         self.ca_files += 1;
-        if self.ca_files > MAX_CA_FILES {
-            return Err(format!("more than {MAX_CA_FILES} files with certificates"));
+        if self.ca_files > MAX_CA_FILES || self.certificate_bytes > MAX_DOCUMENT_BYTES {
+            let why = format!(
+                "more than {MAX_CA_FILES} files with certificates, or more than a document can hold"
+            );
+            self.fault("", why.as_str());
+            return Err(why);
         }
         let name = printable(&path.to_string_lossy());
         self.paths.insert(path.to_owned());
@@ -200,21 +210,10 @@ impl<'r, 'f> Reader<'r, 'f> {
     }
 
     fn add_file(&mut self, roots: &mut Roots, path: &Path, key: &str) -> Result<(), String> {
-        self.ca_files += 1;
-        if self.ca_files > MAX_CA_FILES {
-            return Err(format!("more than {MAX_CA_FILES} CA files in all"));
-        }
+        let (added, skipped) = certificates(&self.named_file(path)?)?;
         let before = roots.written_bytes();
-        self.paths.insert(path.to_owned());
-        let name = printable(&path.to_string_lossy());
-        let bytes = (self.read_file)(path).map_err(|why| format!("{name}: {why}"))?;
-        let added = certificates::add(&bytes, roots);
+        roots.extend(&added);
         self.certificate_bytes += roots.written_bytes() - before;
-        let skipped = added?;
-        if self.certificate_bytes > MAX_DOCUMENT_BYTES {
-            *roots = Roots::default();
-            return Err("more certificates than a document can hold".to_owned());
-        }
         if skipped > 0 {
             let text = format!("what is no certificate is left out: {skipped} of its blocks");
             self.lost(key, text);
@@ -223,7 +222,7 @@ impl<'r, 'f> Reader<'r, 'f> {
     }
 }
 
-/// TOML, taken key by key. What has a wrong type is a fault.
+/// TOML, taken key by key. What has a wrong type is a fault, unless the file is one entry of many.
 impl Reader<'_, '_> {
     /// Parses a file of at most `limit` bytes, which bounds the parser's memory.
     pub(crate) fn toml<'i>(&mut self, bytes: &'i [u8], limit: usize) -> Option<Tree<'i>> {
@@ -239,7 +238,13 @@ impl Reader<'_, '_> {
     }
 
     fn typed<T>(&mut self, path: &str, value: Result<T, WrongType>) -> Option<T> {
-        let value = value.map_err(|wrong| self.fault(path, wrong.to_string()));
+        let value = value.map_err(|wrong| match &mut self.is_wrong {
+            None => self.fault(path, wrong.to_string()),
+            Some(is_wrong) => {
+                *is_wrong = true;
+                self.left_out(path, wrong);
+            }
+        });
         value.ok()
     }
 

@@ -30,7 +30,7 @@ impl Report {
         push(&mut self.findings, finding, &mut self.unlisted);
     }
 
-    /// Something that the files' own reader would fail at too, or that leaves their meaning open.
+    /// Something that leaves the meaning of the files open, and not only that of one entry.
     pub(crate) fn fault(&mut self, source: &str, key: &str, text: impl Into<String>) {
         let fault = Finding::new(source, key, Loss::Lost, text);
         push(&mut self.faults, fault, &mut self.unlisted);

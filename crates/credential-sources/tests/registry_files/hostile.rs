@@ -40,21 +40,9 @@ fn assert_fault(import: Import, expected: &str) {
 #[test]
 fn broken_files_are_faults() {
     let long = format!("# {}", "hunter2 ".repeat(10_000));
-    for (text, expected) in [
-        ("server = \"hunter2", "not TOML at line 1"),
-        ("\n\nserver = 1", "server: expected string, found integer"),
-        ("skip_verify = \"hunter2\"", "skip_verify: expected boolean, found string"),
-        ("ca = [\"a\", 1]", "ca: expected string or array of strings"),
-        ("ca = \"missing.crt\"", "containerd/reg.corp/missing.crt: entity not found"),
-        ("ca = \"../../k3s.yaml\"", "the file has no certificate"),
-        (
-            "[header]\nAuthorization = \"Bearer hunter2 hunter2\"",
-            "registrytoken: a bearer token consists",
-        ),
-        ("[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"", "line end"),
-        ("host = \"hunter2\"", "host: expected table, found string"),
-        (&long, "more than 65536 bytes"),
-    ] {
+    for (text, expected) in
+        [("server = \"hunter2", "not TOML at line 1"), (&long, "more than 65536 bytes")]
+    {
         assert_fault(hosts("reg.corp", text), expected);
     }
     for (text, expected) in [
@@ -62,21 +50,100 @@ fn broken_files_are_faults() {
         ("configs:\n  a:\n    auth:\n      password: [hunter2]", "at line 4"),
         ("configs: {a: {}, a: {}}", "not YAML of the form"),
         ("a: &a [*a]\nmirrors: *a", "not YAML of the form"),
-        ("configs: {a: {auth: {auth: hunter2}}}", "configs.a.auth.auth: not base64"),
-        ("configs: {a: {tls: {ca_file: hunter2.crt}}}", "ca_file: not an absolute path"),
-        ("configs: {a: {tls: {ca_file: /missing}}}", "ca_file: /missing: entity not found"),
         ("\"hunter2", "not YAML of the form"),
     ] {
         assert_fault(yaml(text), expected);
     }
     for (text, expected) in [
         ("registry = \"hunter2\"", "registry: expected array of tables"),
-        ("[[registry]]\nlocation = [\"hunter2\"]", "registry[0].location: expected string"),
-        ("[[registry]]\nmirror = [\"hunter2\"]", "registry[0].mirror[0]: expected table"),
+        ("registry = [\"hunter2\"]", "registry[0]: expected table"),
         ("=hunter2", "not TOML at line 1"),
     ] {
         assert_fault(conf(text), expected);
     }
+}
+
+/// One bad entry once ended the import of all.
+#[test]
+fn bad_entries_are_forbidden_or_lose_what_is_bad() {
+    let forbidden =
+        "ca-certs = \"forbidden: the settings that the imported file has for it cannot be used\"\n";
+    let first = |url: &str, rest: &str| format!("mirror = \"https://{url}\"\n{rest}");
+    for (text, told, entry) in [
+        ("\n\nserver = 1", "server: left out: expected string, found integer", forbidden),
+        ("skip_verify = \"hunter2\"", "skip_verify: left out: expected boolean", forbidden),
+        ("ca = [\"a\", 1]", "ca: left out: expected string or array of strings", forbidden),
+        ("ca = \"missing.crt\"", "reg.corp/missing.crt: left out: ", forbidden),
+        ("ca = \"../../k3s.yaml\"", "left out: the file has no certificate", forbidden),
+        ("host = \"hunter2\"", "host: left out: expected table, found string", forbidden),
+        ("[host.\"https://m.corp\"]\nskip_verify = 1", "skip_verify: left out: ", forbidden),
+        // Without its credentials a host is asked, and verified as before.
+        ("[header]\nAuthorization = \"Bearer hunter2 hunter2\"", "left out: a bearer token", ""),
+        ("[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"", "line end", ""),
+        ("client = 1", "client: left out: expected array, found integer", ""),
+        ("client = [[1]]", "client, item 1: left out: neither a file nor a pair", ""),
+        ("client = \"missing.cert\"", "client: left out: containerd/reg.corp/missing.cert", ""),
+        // Whoever is asked with web roots is whom the file has asked with them.
+        (
+            "[host.\"https://m.corp\"]\nca = \"missing.crt\"\n[host.\"https://n.corp\"]",
+            "missing.crt: left out: ",
+            &first("n.corp", "mirror-fallback = true\n"),
+        ),
+        (
+            "ca = \"missing.crt\"\n[host.\"https://m.corp\"]",
+            "missing.crt: left out: ",
+            &first("m.corp", ""),
+        ),
+        (
+            "ca = [\"missing.crt\", \"../mirror.corp/ca.crt\"]",
+            "missing.crt: left out: ",
+            "ca-certs = \"\"\"\n-----BEGIN",
+        ),
+        (
+            &format!("[host.\"https://m.corp/{}\"]", "a".repeat(5000)),
+            "left out: ",
+            "ca-certs = \"forbidden: the imported file has a mirror asked first",
+        ),
+    ] {
+        assert_left_out(hosts("reg.corp", text), told, entry);
+    }
+    for (config, told, entry) in [
+        ("{auth: {auth: hunter2}}", "auth.auth: left out: not base64", ""),
+        ("{tls: {ca_file: hunter2.crt}}", "ca_file: left out: not an absolute path", forbidden),
+        ("{tls: {ca_file: /missing}}", "ca_file: left out: /missing: entity", forbidden),
+    ] {
+        let good = "good.corp: {auth: {username: robot, password: hunter2}}";
+        let import = yaml(&format!("configs: {{reg.corp: {config}, {good}}}"));
+        assert!(import.entries.iter().any(|entry| !entry.registry.credentials.is_anonymous()));
+        assert_left_out(import, told, entry);
+    }
+    for (keys, told, entry) in [
+        ("insecure = \"hunter2\"", "registry[0].insecure: expected boolean", "ca-certs = "),
+        ("location = [\"hunter2\"]", "registry[0].location: expected string", "ca-certs = "),
+        ("mirror = [\"hunter2\"]", "registry[0].mirror[0]: expected table", "ca-certs = "),
+        (
+            "mirror = [{location = 1}, {location = \"m.corp\"}]",
+            "registry[0].mirror[0].location: expected string",
+            &first("m.corp", ""),
+        ),
+    ] {
+        let good = "[[registry]]\nlocation = \"good.corp\"\ninsecure = true\n";
+        let import = conf(&format!("[[registry]]\nprefix = \"reg.corp\"\n{keys}\n{good}"));
+        assert!(import.entries.iter().any(|entry| entry.registry.insecure_skip_verify));
+        assert_left_out(import, told, entry);
+    }
+}
+
+/// What is bad is told, and this is the beginning of what is left of `reg.corp`.
+fn assert_left_out(import: Import, told: &str, entry: &str) {
+    let written = import.write(None);
+    assert_silent(&written);
+    let all = findings(&written);
+    assert!(all.contains(told) && written.report.faults.is_empty(), "{told} in {all}");
+    let document = written.document.as_ref().unwrap().expose();
+    let (_, found) = document.split_once("[registries.\"reg.corp\"]\n").unwrap();
+    let found = found.split_inclusive("\n\n").next().unwrap_or_default();
+    assert!(found.starts_with(entry) && (entry.is_empty() == found.trim().is_empty()), "{found}");
 }
 
 /// A key at the top of registries.yaml was once shown as it stood, with its control characters and
@@ -142,7 +209,7 @@ fn a_hostile_number_of_anything_is_bounded() {
 
     // Many names for a large CA file.
     let ca = "\"../mirror.corp/ca.crt\",".repeat(1500);
-    assert_fault(hosts("reg.corp", &format!("ca = [{ca}]")), "more than 1024 CA files");
+    assert_fault(hosts("reg.corp", &format!("ca = [{ca}]")), "more than 1024 files");
 }
 
 #[test]
@@ -281,33 +348,34 @@ fn directory_with(files: &[&str], hosts_toml: Option<&str>) -> Import {
     })
 }
 
-/// containerd, Docker and K3s fail at each of them; so does the import, and names the key.
+/// containerd, Docker and K3s fail at each of them; the host is asked without one, which is told.
 #[test]
-fn client_certificates_without_their_keys_are_faults() {
+fn client_certificates_without_their_keys_are_left_out() {
     let pair = |certificate: &str, key: &str| {
         format!("configs:\n  reg.corp:\n    tls: {{{certificate}{key}}}\n")
     };
     let certificate = "cert_file: /etc/ssl/client.pem,";
     for (certificate, key, expected) in [
-        (certificate, "", "tls: cert_file and key_file must stand together"),
-        ("", "key_file: /etc/ssl/client.key", "tls: cert_file and key_file must stand together"),
+        (certificate, "", "tls: left out: cert_file and key_file must stand"),
+        ("", "key_file: /etc/ssl/client.key", "tls: left out: cert_file and key_file"),
         (
             certificate,
             "key_file: /etc/ssl/client.pem",
-            "tls.cert_file: the file has no private key",
+            "tls.cert_file: left out: the file has no private key",
         ),
         (certificate, "key_file: /etc/ssl/none.key", "none.key: entity not found"),
         ("cert_file: /etc/ssl/client.key,", "key_file: /etc/ssl/client.key", "no certificate"),
     ] {
-        assert_fault(yaml(&pair(certificate, key)), expected);
+        assert_left_out(yaml(&pair(certificate, key)), expected, "");
     }
     let mismatch = "\"client-key\" is not the key of \"client-cert\"";
     let named = "client = [[\"x.cert\", \"other.key\"]]\n";
-    assert_fault(directory_with(&[], Some(named)), mismatch);
-    assert_fault(directory_with(&["other.cert", "other.key"], None), mismatch);
+    assert_left_out(directory_with(&[], Some(named)), mismatch, "");
+    assert_left_out(directory_with(&["other.cert", "other.key"], None), mismatch, "");
     // Docker's directory with half a pair.
-    assert_fault(directory_with(&["x.cert"], None), "the file has no private key");
-    assert_fault(directory_with(&[], Some("client = \"x.cert\"\n")), "has no private key");
+    assert_left_out(directory_with(&["x.cert"], None), "the file has no private key", "");
+    let named = "client = \"x.cert\"\n";
+    assert_left_out(directory_with(&[], Some(named)), "has no private key", "");
     let alone = directory_with(&["x.key", "y.crt"], None).write(None);
     assert!(alone.document.is_some());
     assert!(findings(&alone).contains("x.key: left out: no certificate (*.cert)"));
