@@ -19,6 +19,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use crate::Loss;
 use crate::certs_d::Directory;
 use crate::cri_registries::{Engine, Placed, Registries, plans};
 use crate::registry_file::assemble::assemble;
@@ -63,11 +64,12 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-/// Reads a file. What it imports is told, unless it `is_dump`, which has that in it.
-pub fn read(text: &[u8], source: &str, is_dump: bool) -> ContainerdConfig {
+/// Reads a file. What it imports is not read, which is as much of a `loss`: nothing of what
+/// containerd itself has printed, which has that in it.
+pub fn read(text: &[u8], source: &str, loss: Option<Loss>) -> ContainerdConfig {
     let mut no_file = |_: &Path| Err("not read at this point".to_owned());
     let mut reader = Reader::new(source, &mut no_file);
-    let registry = Registry::read(text, is_dump, &mut reader);
+    let registry = Registry::read(text, loss, &mut reader);
     ContainerdConfig { report: reader.report, registry }
 }
 

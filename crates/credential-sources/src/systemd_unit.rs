@@ -1,7 +1,8 @@
 //! The environment that systemd gives a service, as `systemctl show` prints it.
 //!
 //! systemd has read the unit and its drop-ins. The files of `EnvironmentFile=` it only names, and
-//! they are read here. The values of `PassEnvironment=` are the manager's own, and not printed.
+//! they are read here. The variables that every service gets are those of `systemctl show` without
+//! a name; the values of `PassEnvironment=` are printed nowhere.
 //!
 //! From systemd's manual, systemd.exec(5), and its `bus-print-properties.c`, `escape.c`,
 //! `env-file.c`.
@@ -21,12 +22,14 @@ use crate::registry_file::Report;
 pub const MAX_UNIT_BYTES: usize = 256 << 10;
 
 /// The most files of variables of a unit. Free to change.
-const MAX_UNIT_FILES: usize = 256;
+const MAX_UNIT_FILES: usize = 64;
 
 /// The arguments of `systemctl` in front of the services' names.
-pub const SHOW: [&str; 8] = [
+pub const SHOW: [&str; 10] = [
     "show",
     "--property=Id",
+    "--property=Names",
+    "--property=ExecStart",
     "--property=LoadState",
     "--property=ActiveState",
     "--property=Environment",
@@ -68,35 +71,69 @@ impl<'t> Unit<'t> {
         self.all(name).find(|value| !value.is_empty())
     }
 
-    /// Reads the environment of the service, which messages call `source`. Only variables that are
+    /// Whether a service has this name, if it has any.
+    #[must_use]
+    pub fn is_called(self, name: &str) -> bool {
+        let mut names = self.all("Id").chain(self.all("Names")).flat_map(str::split_whitespace);
+        names.any(|known| known == name)
+    }
+
+    /// The value of an option of the service's program, `--NAME VALUE` or `--NAME=VALUE`.
+    #[must_use]
+    pub fn option(self, name: &str) -> Option<&'t str> {
+        let (_, arguments) = self.property("ExecStart")?.split_once("argv[]=")?;
+        let mut words = arguments.split(" ; ").next()?.split(' ');
+        words.find_map(|word| word.strip_prefix(name)).and_then(|rest| match rest {
+            "" => words.next(),
+            _ => rest.strip_prefix('='),
+        })
+    }
+
+    /// Adds the environment of the service, which messages call `source`. Only variables that are
     /// `wanted` are kept, since others may be secrets too. Faults are what systemd would not start
     /// the service with.
-    pub fn environment(
+    pub fn add_environment(
         self,
+        variables: &mut Variables,
         source: &str,
         wanted: &dyn Fn(&str) -> bool,
         files: &mut dyn NodeFiles,
         report: &mut Report,
-    ) -> Variables {
+    ) {
         if let Some(state @ ("not-found" | "bad-setting" | "error")) = self.property("LoadState") {
             report.fault(source, "", format!("systemd does not load it: {state}"));
         }
-        let mut variables = Variables::new();
         let mut assign = |name: &str, value: &str| {
             if wanted(name) {
                 variables.insert(name.to_owned(), Zeroizing::new(value.to_owned()));
             }
         };
+        // A file of variables in the place of the output.
+        environment_file::assignments(self.0, &mut assign);
         for word in self.words("Environment") {
-            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
-            assign(name, value);
+            match word.split_once('=') {
+                Some((name, value)) if value.contains(char::REPLACEMENT_CHARACTER) => {
+                    if wanted(name) {
+                        let text = format!("{name} is left out: it has a control character");
+                        report.lost(source, "Environment", text);
+                    }
+                }
+                Some((name, value)) => assign(name, value),
+                None => {
+                    let text =
+                        "a part is left out: this version of systemctl does not quote values";
+                    report.lost(source, "Environment", text);
+                }
+            }
         }
         // Files win over assignments, later ones over earlier ones.
         let mut left = MAX_UNIT_FILES;
         for value in self.all("EnvironmentFiles") {
             let file = EnvironmentFile::of(value, source);
-            for path in file.paths(left, files, report) {
-                left = left.saturating_sub(1);
+            let paths = file.paths(left, files, report);
+            // To look for none costs time too.
+            left = left.saturating_sub(paths.len().max(1));
+            for path in paths {
                 file.read(&path, &mut assign, files, report);
             }
         }
@@ -113,7 +150,6 @@ impl<'t> Unit<'t> {
                 variables.remove(name);
             }
         }
-        variables
     }
 
     fn words(self, name: &str) -> impl Iterator<Item = Zeroizing<String>> {
@@ -162,7 +198,7 @@ impl<'t> EnvironmentFile<'t> {
     /// The files that the path stands for.
     fn paths(&self, limit: usize, files: &mut dyn NodeFiles, report: &mut Report) -> Vec<PathBuf> {
         let path = Path::new(self.path);
-        let found = match is_pattern(self.path) {
+        let found = match is_pattern(self.path) && limit > 0 {
             false => vec![path.to_owned()],
             true => matching(path, Hidden::Skipped, limit, files).unwrap_or_default(),
         };

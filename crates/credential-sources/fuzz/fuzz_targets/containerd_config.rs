@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use credential_sources::Loss;
 use credential_sources::certs_d::{Directory, HostsToml};
 use credential_sources::containerd_config;
 use credential_sources::node_files::{NodeFiles, Unread};
@@ -35,7 +36,7 @@ fuzzing::target!(|text: &str| {
     let main = Path::new("/etc/containerd/0.toml");
     let (first, last) = (parts.0[0], parts.0[parts.0.len() - 1]);
     let (_, runtimes) = containerd_config::runtimes(first.to_vec().into(), main, &mut parts);
-    let config = containerd_config::read(first, "0.toml", false);
+    let config = containerd_config::read(first, "0.toml", Some(Loss::Lost));
     let directory = |name: &str| Directory {
         name: name.to_owned(),
         path: Path::new("/etc/containerd/certs.d").join(name),

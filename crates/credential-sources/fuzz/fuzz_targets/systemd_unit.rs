@@ -7,7 +7,7 @@ use std::path::Path;
 use credential_sources::node_files::{NodeFiles, Unread};
 use credential_sources::proxy_environment::{Program, document};
 use credential_sources::registry_file::Report;
-use credential_sources::systemd_unit::units;
+use credential_sources::systemd_unit::{self, units};
 use registry_config::Document;
 use zeroize::Zeroizing;
 
@@ -31,7 +31,10 @@ fuzzing::target!(|text: &str| {
         let program = Program::of_unit("k3s.service");
         let mut report = Report::default();
         let wanted = |name: &str| program.wants(name);
-        let variables = unit.environment("k3s.service", &wanted, &mut Variables(file), &mut report);
+        let mut variables = systemd_unit::Variables::new();
+        let files = &mut Variables(file);
+        unit.add_environment(&mut variables, "k3s.service", &wanted, files, &mut report);
+        assert!(unit.option("--config").is_none_or(|value| shown.contains(value)));
         let written = document(&variables, program, "k3s.service", report);
         match &written.document {
             Some(text) => assert!(Document::parse(text.expose().as_bytes()).is_ok()),

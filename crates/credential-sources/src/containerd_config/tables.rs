@@ -6,6 +6,7 @@ use foreign_text::toml::{Table, join};
 use zeroize::Zeroizing;
 
 use super::{MAX_CONTAINERD_CONFIG_BYTES, Registry, VERSION_OF_TWO};
+use crate::Loss;
 use crate::cri_registries::{Auth, Config, Mirror, Placed, Registries, Tls};
 use crate::registry_file::Reader;
 
@@ -20,7 +21,7 @@ const MAX_VERSION: i64 = 4;
 
 impl Registry {
     /// Reads a file. It says nothing where it cannot be read, which is reported.
-    pub(super) fn read(bytes: &[u8], is_dump: bool, reader: &mut Reader<'_, '_>) -> Self {
+    pub(super) fn read(bytes: &[u8], loss: Option<Loss>, reader: &mut Reader<'_, '_>) -> Self {
         let registries = Registries { mirrors: BTreeMap::new(), configs: BTreeMap::new() };
         let mut registry = Self { config_path: None, registries, is_of_two: false };
         let tree = reader.toml(bytes, MAX_CONTAINERD_CONFIG_BYTES);
@@ -31,9 +32,15 @@ impl Registry {
             return registry;
         };
         registry.is_of_two = version >= VERSION_OF_TWO;
-        if !reader.texts(&mut keys, "imports").is_empty() && !is_dump {
-            let why = "`containerd config dump` prints all files as one; import that";
-            reader.left_out("imports", why);
+        if !reader.texts(&mut keys, "imports").is_empty() {
+            let why = "left out: `containerd config dump` prints all files as one; import that";
+            match loss {
+                Some(Loss::Lost) => reader.lost("imports", why),
+                Some(_) => {
+                    reader.note("imports", "not read: right only of a `containerd config dump`")
+                }
+                None => {}
+            }
         }
         if let Some(plugins) = reader.table(&mut keys, "plugins") {
             registry.plugins(plugins, version, reader);

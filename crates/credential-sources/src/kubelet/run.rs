@@ -187,6 +187,7 @@ fn ask_one(question: &Question, deadline: Instant) -> Result<Response, Failure> 
 
 /// Runs `command` with `input` for the pipe on its standard input, where it has one, and returns
 /// its standard output, where it ends in time, well and with at most so many bytes.
+///
 /// # Errors
 ///
 /// [`Failure`].

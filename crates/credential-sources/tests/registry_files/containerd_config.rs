@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use credential_sources::Loss;
 use credential_sources::certs_d::{Directory, HostsToml};
 use credential_sources::containerd_config::{self, MAX_CONTAINERD_CONFIGS, Runtime};
 use credential_sources::node_files::{NodeFiles, Unread};
@@ -35,7 +36,7 @@ impl NodeFiles for Node<'_> {
 
 /// What a file becomes, with a `hosts.toml` for each registry in each directory of `config_path`.
 fn imported(text: &str, roots: &[&[(&str, &str)]]) -> Written {
-    let config = containerd_config::read(text.as_bytes(), MAIN, false);
+    let config = containerd_config::read(text.as_bytes(), MAIN, Some(Loss::Lost));
     let paths = config.config_paths();
     let directories = roots.iter().zip(&paths).map(|(root, path)| {
         let directory = |(name, text): &(&str, &str)| Directory {
@@ -259,7 +260,7 @@ fn the_default_directories_are_told() {
         ("version = 2\n", 0),
         ("version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry.mirrors.\"a.corp\"]\n", 0),
     ] {
-        let config = containerd_config::read(text.as_bytes(), "-", false);
+        let config = containerd_config::read(text.as_bytes(), "-", None);
         assert_eq!(config.config_paths().len(), expected, "{text}");
     }
     let roots: [&[(&str, &str)]; 1] = [&[("reg.corp", "skip_verify = true\n")]];

@@ -60,8 +60,8 @@ impl Arguments {
     pub fn containerd_config(&self) -> Result<Imported, CommandError> {
         let root = self.node.open([&self.file])?;
         let text = input(&root, &self.file, MAX_CONTAINERD_CONFIG_BYTES)?;
-        let is_dump = self.file == Path::new("-");
-        self.node.containerd_config(&root, &text, &label(&self.file), is_dump)
+        let loss = if self.file == Path::new("-") { Loss::Note } else { Loss::Lost };
+        self.node.containerd_config(&root, &text, &label(&self.file), Some(loss))
     }
 
     pub fn registries_yaml(&self) -> Result<Imported, CommandError> {
@@ -102,9 +102,9 @@ impl Node {
         root: &NodeRoot,
         text: &[u8],
         source: &str,
-        is_dump: bool,
+        loss: Option<Loss>,
     ) -> Result<Imported, CommandError> {
-        let config = containerd_config::read(text, source, is_dump);
+        let config = containerd_config::read(text, source, loss);
         let paths = config.config_paths().into_iter().filter(|path| !root.is_missing(path));
         let all: Result<_, _> = paths.map(|path| directories(root, &path)).collect();
         self.imported(config.import(all?, &mut reader(root)), root)
