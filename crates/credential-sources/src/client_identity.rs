@@ -12,7 +12,7 @@ pub fn fault(client: &ClientIdentity) -> Option<&'static str> {
     let found = client
         .chain()
         .first()
-        .and_then(|certificate| jose::certificate::belongs_to(key.secret_der(), certificate));
+        .and_then(|certificate| keys::certificate::belongs_to(key.secret_der(), certificate));
     key.zeroize();
     match found {
         Some(true) => None,

@@ -31,7 +31,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use jose::{KeyError, PrivateKey};
+use keys::{KeyError, PrivateKey};
 use registry_config::{DecryptionKey, RegistryName, Secret};
 use zeroize::Zeroizing;
 

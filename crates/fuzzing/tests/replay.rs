@@ -50,8 +50,8 @@ replay! {
     inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";
-    jwe: "../../jose/fuzz/fuzz_targets/jwe.rs";
-    private_key: "../../jose/fuzz/fuzz_targets/private_key.rs";
+    jwe: "../../keys/fuzz/fuzz_targets/jwe.rs";
+    private_key: "../../keys/fuzz/fuzz_targets/private_key.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
     spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";
@@ -64,9 +64,9 @@ replay! {
     mounts: "../../node-installer/fuzz/fuzz_targets/mounts.rs";
     manifest: "../../oci-image/fuzz/fuzz_targets/manifest.rs";
     reference: "../../oci-image/fuzz/fuzz_targets/reference.rs";
-    annotations: "../../ocicrypt/fuzz/fuzz_targets/annotations.rs";
-    options: "../../ocicrypt/fuzz/fuzz_targets/options.rs";
-    packet: "../../ocicrypt/fuzz/fuzz_targets/packet.rs";
+    annotations: "../../keys/fuzz/fuzz_targets/annotations.rs";
+    options: "../../keys/fuzz/fuzz_targets/options.rs";
+    packet: "../../keys/fuzz/fuzz_targets/packet.rs";
     version: "../../program-version/fuzz/fuzz_targets/version.rs";
     document: "../../registry-config/fuzz/fuzz_targets/document.rs";
     resource_uri: "../../registry-config/fuzz/fuzz_targets/resource_uri.rs";

@@ -104,7 +104,7 @@ pub enum Error {
         /// The digest of the blob.
         digest: Digest,
         /// What is wrong.
-        source: ocicrypt::InvalidEncryption,
+        source: keys::InvalidEncryption,
     },
     /// No key opens an encrypted layer.
     #[error("layer {digest} is encrypted and there is no key for it{}", some(problems))]
@@ -114,7 +114,7 @@ pub enum Error {
         /// Keys that could not be had or read.
         problems: Vec<String>,
         /// Why the others do not open it.
-        source: ocicrypt::UnwrapError,
+        source: keys::UnwrapError,
     },
     /// A layer could not be unpacked.
     #[error("layer {digest} of {host}")]

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::mpsc::SyncSender;
 
 use bytes::Bytes;
-use ocicrypt::decryptor::SLACK_BYTES;
-use ocicrypt::{Decryptor, Forged};
+use keys::decryptor::SLACK_BYTES;
+use keys::{Decryptor, Forged};
 
 use super::pool::Pool;
 

@@ -28,8 +28,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
+use keys::{Forged, LayerKey};
 use oci_image::digest::{Digest, Mismatch};
-use ocicrypt::{Forged, LayerKey};
 
 pub mod archive;
 mod archive_error;

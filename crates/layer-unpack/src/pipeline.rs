@@ -30,8 +30,8 @@ use std::thread::{self, Builder, Scope, ScopedJoinHandle};
 
 use bytes::Bytes;
 use inflate::HISTORY_BYTES;
+use keys::{Forged, LayerKey};
 use oci_image::digest::{Digest, Hasher};
-use ocicrypt::{Forged, LayerKey};
 
 use super::archive_error::ArchiveError;
 use super::blob::{Blob, Expected};

@@ -53,7 +53,7 @@ impl DecryptionKeys {
 /// A private key that layers may be encrypted for. `Debug` shows no key and no password.
 ///
 /// What kind of key it is, and whether it is one at all, is for the reader of keys to find out
-/// (`jose::PrivateKey`).
+/// (`keys::PrivateKey`).
 #[derive(Clone)]
 pub enum DecryptionKey {
     /// The document holds it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jose::KeyError;
+use keys::KeyError;
 use registry_config::{DecryptionKey, MAX_DECRYPTION_KEYS, RegistryName, Rule, Secret};
 use zeroize::Zeroizing;
 

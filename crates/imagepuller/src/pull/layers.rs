@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use futures_util::future::Either;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use keys::LayerKey;
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
 use oci_image::search::Image;
-use ocicrypt::LayerKey;
 use registry_client::registry::Registry;
 use tokio::sync::OwnedMutexGuard;
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{Either, maybe_done, select};
+use keys::LayerKey;
 use layer_store::layer::Layer;
 use layer_store::name::LayerName;
 use layer_store::store::Store;
@@ -17,7 +18,6 @@ use layer_unpack::caller::{CallerGuard, CallerWatch};
 use layer_unpack::{LayerError, Unpacked};
 use oci_image::digest::Digest;
 use oci_image::manifest::Descriptor;
-use ocicrypt::LayerKey;
 use registry_client::Blob;
 use registry_client::registry::Registry;
 

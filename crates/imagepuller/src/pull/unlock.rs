@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jose::PrivateKey;
+use keys::PrivateKey;
+use keys::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
 use oci_image::search::Image;
-use ocicrypt::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
 use pull_route::Settings;
 use registry_config::RegistryHost;
 use tokio::time::{Instant, timeout_at};

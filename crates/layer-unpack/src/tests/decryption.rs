@@ -5,7 +5,7 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ocicrypt::PublicOptions;
+use keys::PublicOptions;
 
 use super::*;
 

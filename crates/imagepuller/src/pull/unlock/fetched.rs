@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jose::PrivateKey;
+use keys::PrivateKey;
 use pull_route::Settings;
 use registry_config::{DecryptionKey, ResourceUri};
 use tokio::time::{Instant, timeout_at};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jose::PrivateKey;
+use keys::PrivateKey;
 use pull_route::Settings;
 use registry_config::DecryptionKey;
 use zeroize::Zeroizing;

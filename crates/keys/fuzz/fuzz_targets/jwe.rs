@@ -1,0 +1,39 @@
+//! Invariant: any bytes are a message within its limits or an error of few words, and nothing opens
+//! but what was in the seeds.
+#![cfg_attr(fuzzing, no_main)]
+
+use std::sync::LazyLock;
+
+use keys::{Jwe, JweError, PrivateKey};
+
+/// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were
+/// made, and a fresh one.
+static KEYS: LazyLock<[PrivateKey; 2]> = LazyLock::new(|| {
+    let jwk = br#"{"kty":"EC","crv":"P-384",
+        "x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
+        "y":"A8-yxCHxkfBz3hKZfI1jUYMjUhsEveZ9THuwFjH2sCNdtksRJU7D5-SkgaFL1ETP",
+        "d":"iTx2pk7wW-GqJkHcEkFQb2EFyYcO7RugmaW3mRrQVAOUiPommT0IdnYK2xDlZh-j"}"#;
+    [PrivateKey::read(jwk, None).unwrap(), PrivateKey::generate_p256().unwrap()]
+});
+
+fn check(error: JweError) {
+    let text = error.to_string();
+    assert!(text.len() < 2000, "{text}");
+    assert!(!text.chars().any(char::is_control), "{text:?}");
+}
+
+fuzzing::target!(|bytes: &[u8]| {
+    match Jwe::parse(bytes) {
+        Ok(message) => match message.open(&*KEYS) {
+            Ok(opened) => {
+                assert_eq!(opened.plain.len(), 273);
+                assert_eq!((opened.algorithm, opened.key), ("ECDH-ES+A128KW", 0));
+            }
+            Err(error) => {
+                assert!(matches!(error, JweError::NoKey { .. }));
+                check(error);
+            }
+        },
+        Err(error) => check(error),
+    }
+});

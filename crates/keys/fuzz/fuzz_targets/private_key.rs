@@ -1,0 +1,23 @@
+//! Invariant: any bytes are a private key or an error of few words, within the limits on work, with
+//! and without a password.
+#![cfg_attr(fuzzing, no_main)]
+
+use keys::PrivateKey;
+
+fuzzing::target!(|bytes: &[u8]| {
+    for password in [None, Some(b"correct horse".as_slice())] {
+        match PrivateKey::read(bytes, password) {
+            Ok(key) => {
+                if let Ok(jwk) = key.public_jwk() {
+                    assert!(jwk.get("d").is_none());
+                }
+                assert!(format!("{key:?}").len() < 60);
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.len() < 400, "{text}");
+                assert!(!text.chars().any(char::is_control), "{text:?}");
+            }
+        }
+    }
+});
