@@ -1,163 +1,112 @@
 //! The algorithms of RFC 7518 that are supported, and the names of those that are not.
 
-use aws_lc_rs::agreement;
+use aws_lc_rs::aead::{self, AES_128_GCM, AES_192_GCM, AES_256_GCM};
+use aws_lc_rs::agreement::{self, ECDH_P256, ECDH_P384, ECDH_P521};
+use aws_lc_rs::cipher::{self, AES_128, AES_192, AES_256};
+use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OAEP_SHA256_MGF1SHA256, OaepAlgorithm};
+use der::asn1::ObjectIdentifier;
 
 /// A curve of RFC 7518 section 6.2.1.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Curve {
-    P256,
-    P384,
-    P521,
+pub(crate) struct Curve {
+    pub(crate) name: &'static str,
+    pub(crate) oid: ObjectIdentifier,
+    /// How many bytes a coordinate has, and a private key.
+    pub(crate) field_bytes: usize,
+    pub(crate) agreement: &'static agreement::Algorithm,
+}
+
+pub(crate) static CURVES: [Curve; 3] = [
+    curve("P-256", "1.2.840.10045.3.1.7", 32, &ECDH_P256),
+    curve("P-384", "1.3.132.0.34", 48, &ECDH_P384),
+    curve("P-521", "1.3.132.0.35", 66, &ECDH_P521),
+];
+
+const fn curve(
+    name: &'static str,
+    oid: &str,
+    field_bytes: usize,
+    agreement: &'static agreement::Algorithm,
+) -> Curve {
+    Curve { name, oid: ObjectIdentifier::new_unwrap(oid), field_bytes, agreement }
 }
 
 impl Curve {
-    pub(crate) const ALL: [Self; 3] = [Self::P256, Self::P384, Self::P521];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::P256 => "P-256",
-            Self::P384 => "P-384",
-            Self::P521 => "P-521",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|curve| curve.name() == name)
-    }
-
-    /// How many bytes a coordinate has, and a private key.
-    pub(crate) fn field_bytes(self) -> usize {
-        match self {
-            Self::P256 => 32,
-            Self::P384 => 48,
-            Self::P521 => 66,
-        }
-    }
-
-    pub(crate) fn agreement(self) -> &'static agreement::Algorithm {
-        match self {
-            Self::P256 => &agreement::ECDH_P256,
-            Self::P384 => &agreement::ECDH_P384,
-            Self::P521 => &agreement::ECDH_P521,
-        }
+    pub(crate) fn from_name(name: &str) -> Option<&'static Self> {
+        CURVES.iter().find(|curve| curve.name == name)
     }
 }
 
 /// How the content's key is wrapped: the header member `alg`, RFC 7518 section 4.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum KeyAlgorithm {
-    RsaOaep,
-    RsaOaep256,
-    EcdhEsA128Kw,
-    EcdhEsA192Kw,
-    EcdhEsA256Kw,
+pub(crate) struct KeyAlgorithm {
+    pub(crate) name: &'static str,
+    /// The padding, if this is RSA.
+    pub(crate) oaep: Option<&'static OaepAlgorithm>,
+    /// How many bytes the agreed key has that wraps the content's key; 0 for RSA.
+    pub(crate) agreed_bytes: usize,
 }
 
+static KEY_ALGORITHMS: [KeyAlgorithm; 5] = [
+    KeyAlgorithm { name: "RSA-OAEP", oaep: Some(&OAEP_SHA1_MGF1SHA1), agreed_bytes: 0 },
+    KeyAlgorithm { name: "RSA-OAEP-256", oaep: Some(&OAEP_SHA256_MGF1SHA256), agreed_bytes: 0 },
+    KeyAlgorithm { name: "ECDH-ES+A128KW", oaep: None, agreed_bytes: 16 },
+    KeyAlgorithm { name: "ECDH-ES+A192KW", oaep: None, agreed_bytes: 24 },
+    KeyAlgorithm { name: "ECDH-ES+A256KW", oaep: None, agreed_bytes: 32 },
+];
+
 impl KeyAlgorithm {
-    const ALL: [Self; 5] = [
-        Self::RsaOaep,
-        Self::RsaOaep256,
-        Self::EcdhEsA128Kw,
-        Self::EcdhEsA192Kw,
-        Self::EcdhEsA256Kw,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::RsaOaep => "RSA-OAEP",
-            Self::RsaOaep256 => "RSA-OAEP-256",
-            Self::EcdhEsA128Kw => "ECDH-ES+A128KW",
-            Self::EcdhEsA192Kw => "ECDH-ES+A192KW",
-            Self::EcdhEsA256Kw => "ECDH-ES+A256KW",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|algorithm| algorithm.name() == name)
-    }
-
-    /// The padding, if this is RSA.
-    pub(crate) fn oaep(self) -> Option<&'static OaepAlgorithm> {
-        match self {
-            Self::RsaOaep => Some(&OAEP_SHA1_MGF1SHA1),
-            Self::RsaOaep256 => Some(&OAEP_SHA256_MGF1SHA256),
-            _ => None,
-        }
-    }
-
-    /// How many bytes the agreed key has that wraps the content's key; 0 for RSA.
-    pub(crate) fn agreed_bytes(self) -> usize {
-        match self {
-            Self::RsaOaep | Self::RsaOaep256 => 0,
-            Self::EcdhEsA128Kw => 16,
-            Self::EcdhEsA192Kw => 24,
-            Self::EcdhEsA256Kw => 32,
-        }
+    pub(crate) fn from_name(name: &str) -> Option<&'static Self> {
+        KEY_ALGORITHMS.iter().find(|algorithm| algorithm.name == name)
     }
 }
 
 /// How the content is encrypted: the header member `enc`, RFC 7518 section 5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ContentEncryption {
-    A128Gcm,
-    A192Gcm,
-    A256Gcm,
-    A128CbcHs256,
-    A192CbcHs384,
-    A256CbcHs512,
+pub(crate) struct ContentEncryption {
+    pub(crate) name: &'static str,
+    pub(crate) key_bytes: usize,
+    pub(crate) iv_bytes: usize,
+    pub(crate) tag_bytes: usize,
+    pub(crate) cipher: ContentCipher,
+}
+
+pub(crate) enum ContentCipher {
+    Gcm(&'static aead::Algorithm),
+    /// The first half of the key is the HMAC's.
+    CbcHmac(&'static cipher::Algorithm, hmac::Algorithm),
+}
+
+static CONTENT_ENCRYPTIONS: [ContentEncryption; 6] = [
+    gcm("A128GCM", 16, &AES_128_GCM),
+    gcm("A192GCM", 24, &AES_192_GCM),
+    gcm("A256GCM", 32, &AES_256_GCM),
+    cbc_hmac("A128CBC-HS256", 16, &AES_128, HMAC_SHA256),
+    cbc_hmac("A192CBC-HS384", 24, &AES_192, HMAC_SHA384),
+    cbc_hmac("A256CBC-HS512", 32, &AES_256, HMAC_SHA512),
+];
+
+const fn gcm(
+    name: &'static str,
+    key_bytes: usize,
+    cipher: &'static aead::Algorithm,
+) -> ContentEncryption {
+    let cipher = ContentCipher::Gcm(cipher);
+    ContentEncryption { name, key_bytes, iv_bytes: 12, tag_bytes: 16, cipher }
+}
+
+/// The tag is as long as the cipher's key, and the key has as much again for the HMAC.
+const fn cbc_hmac(
+    name: &'static str,
+    tag_bytes: usize,
+    cipher: &'static cipher::Algorithm,
+    mac: hmac::Algorithm,
+) -> ContentEncryption {
+    let cipher = ContentCipher::CbcHmac(cipher, mac);
+    ContentEncryption { name, key_bytes: 2 * tag_bytes, iv_bytes: 16, tag_bytes, cipher }
 }
 
 impl ContentEncryption {
-    const ALL: [Self; 6] = [
-        Self::A128Gcm,
-        Self::A192Gcm,
-        Self::A256Gcm,
-        Self::A128CbcHs256,
-        Self::A192CbcHs384,
-        Self::A256CbcHs512,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::A128Gcm => "A128GCM",
-            Self::A192Gcm => "A192GCM",
-            Self::A256Gcm => "A256GCM",
-            Self::A128CbcHs256 => "A128CBC-HS256",
-            Self::A192CbcHs384 => "A192CBC-HS384",
-            Self::A256CbcHs512 => "A256CBC-HS512",
-        }
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|encryption| encryption.name() == name)
-    }
-
-    pub(crate) fn key_bytes(self) -> usize {
-        match self {
-            Self::A128Gcm => 16,
-            Self::A192Gcm => 24,
-            Self::A256Gcm | Self::A128CbcHs256 => 32,
-            Self::A192CbcHs384 => 48,
-            Self::A256CbcHs512 => 64,
-        }
-    }
-
-    pub(crate) fn iv_bytes(self) -> usize {
-        match self {
-            Self::A128Gcm | Self::A192Gcm | Self::A256Gcm => 12,
-            _ => 16,
-        }
-    }
-
-    pub(crate) fn tag_bytes(self) -> usize {
-        match self {
-            Self::A128Gcm | Self::A192Gcm | Self::A256Gcm | Self::A128CbcHs256 => 16,
-            Self::A192CbcHs384 => 24,
-            Self::A256CbcHs512 => 32,
-        }
+    pub(crate) fn from_name(name: &str) -> Option<&'static Self> {
+        CONTENT_ENCRYPTIONS.iter().find(|encryption| encryption.name == name)
     }
 }
 
@@ -171,13 +120,9 @@ const UNSUPPORTED: &str = "\
 
 /// A foreign name for a message: the name if it is a known one, and else words that repeat nothing.
 pub(crate) fn shown(name: &str) -> &'static str {
-    if let Some(algorithm) = KeyAlgorithm::from_name(name) {
-        return algorithm.name();
-    }
-    if let Some(encryption) = ContentEncryption::from_name(name) {
-        return encryption.name();
-    }
-    let mut known = UNSUPPORTED.split(' ').chain(["ES256"]);
+    let ours = KEY_ALGORITHMS.iter().map(|algorithm| algorithm.name);
+    let ours = ours.chain(CONTENT_ENCRYPTIONS.iter().map(|encryption| encryption.name));
+    let mut known = ours.chain(UNSUPPORTED.split(' ')).chain(["ES256"]);
     known.find(|known| *known == name).unwrap_or("an unknown algorithm")
 }
 
@@ -186,23 +131,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_and_foreign_ones_are_not_repeated() {
-        for algorithm in KeyAlgorithm::ALL {
-            assert_eq!(KeyAlgorithm::from_name(algorithm.name()), Some(algorithm));
-            assert_eq!(shown(algorithm.name()), algorithm.name());
-        }
-        for encryption in ContentEncryption::ALL {
-            assert_eq!(ContentEncryption::from_name(encryption.name()), Some(encryption));
+    fn names_are_shown_and_foreign_ones_are_not_repeated() {
+        for name in ["RSA-OAEP", "ECDH-ES+A256KW", "A256GCM", "ES256"] {
+            assert_eq!(shown(name), name);
         }
         for name in UNSUPPORTED.split(' ') {
-            assert_eq!(KeyAlgorithm::from_name(name), None);
-            assert_eq!(ContentEncryption::from_name(name), None);
+            assert!(KeyAlgorithm::from_name(name).is_none());
+            assert!(ContentEncryption::from_name(name).is_none());
             assert_eq!(shown(name), name);
         }
         assert_eq!(UNSUPPORTED.split(' ').count(), 33);
         for name in ["rsa-oaep", "RSA-OAEP ", "", "hunter2"] {
             assert_eq!(shown(name), "an unknown algorithm", "{name}");
-            assert_eq!(KeyAlgorithm::from_name(name), None);
+            assert!(KeyAlgorithm::from_name(name).is_none());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::jwe::{Jwe, JweError};
+use crate::jwe::Jwe;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use foreign_text::shown;
@@ -113,7 +113,7 @@ pub struct Encryption {
 /// readers.
 #[derive(Clone, Debug)]
 enum Wrapping {
-    Jwe(usize, Result<Jwe, JweError>),
+    Jwe(usize, Result<Jwe, String>),
     Packet { entry: usize, text: Vec<u8>, packet: Result<Packet, InvalidPacket> },
     Unread(Scheme),
 }
@@ -248,7 +248,7 @@ impl Encryption {
 
     fn open_jwe(
         &self,
-        jwe: &Result<Jwe, JweError>,
+        jwe: &Result<Jwe, String>,
         keys: &[PrivateKey],
         effort: &Effort,
     ) -> Result<Unlocked, Refused> {
@@ -256,12 +256,7 @@ impl Encryption {
         if keys.is_empty() {
             return Err(Refused::NoKeys);
         }
-        let opened =
-            jwe.open_within(keys, &mut || effort.spend()).map_err(|error| match error {
-                JweError::NoKey { wanted, .. } => Refused::NoKeyOpens(wanted),
-                JweError::Stopped => Refused::Stopped,
-                error => Refused::Jwe(error),
-            })?;
+        let opened = jwe.open(keys, effort)?;
         let key = LayerKey::parse(&opened.plain, &self.public).map_err(Refused::Options)?;
         let how = How::Jwe { algorithm: opened.algorithm, key: opened.key };
         Ok(Unlocked { key, how })

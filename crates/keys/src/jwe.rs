@@ -7,25 +7,34 @@
 //! writes it, and so every image for several recipients has it.
 
 mod content;
-mod error;
 mod header;
-mod limits;
 mod recipient;
 mod serialization;
 
-use std::collections::BTreeMap;
-
 use zeroize::Zeroizing;
 
+use crate::algorithm::ContentEncryption;
+use crate::effort::Effort;
 use crate::private_key::PrivateKey;
+use crate::unwrap::Refused;
 use content::Content;
-pub use error::JweError;
 use header::Header;
-pub use limits::{
-    MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_PARTY_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES,
-};
 use recipient::Recipient;
 use serialization::Members;
+
+/// The longest protected header, in bytes as it is written. Real ones have some hundred.
+pub const MAX_HEADER_BYTES: usize = 16 << 10;
+
+/// The longest wrapped key, in bytes: the output of RSA with 8192 bits.
+pub const MAX_ENCRYPTED_KEY_BYTES: usize = 1024;
+
+/// The longest name of a party in a key agreement (`apu`, `apv`), in bytes. It is hashed once for
+/// each key that is tried.
+pub const MAX_PARTY_BYTES: usize = 256;
+
+/// The most recipients of a message. Each one costs an operation with every private key that fits
+/// it.
+pub const MAX_RECIPIENTS: usize = 32;
 
 /// A message that is encrypted to one or several recipients. No part of it is authenticated before
 /// it is opened.
@@ -53,19 +62,17 @@ impl Jwe {
     /// # Errors
     ///
     /// If it is none, is larger than allowed, or asks for something that is not supported.
-    pub fn parse(text: &[u8]) -> Result<Self, JweError> {
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
         let members = Members::read(text)?;
         let protected = members.protected()?;
         let mut recipients = Vec::new();
         let mut unsupported = Vec::new();
-        let mut encryption = None;
+        let mut encryption: Option<&ContentEncryption> = None;
         for (header, encrypted_key) in members.recipients() {
             let header = Header::merge([protected.as_ref(), members.unprotected(), header])?;
             let asked = header.encryption()?;
-            if encryption.is_some_and(|earlier| earlier != asked) {
-                return Err(JweError::Malformed(
-                    "has recipients with different content encryptions (enc)",
-                ));
+            if encryption.is_some_and(|earlier| !std::ptr::eq(earlier, asked)) {
+                return Err("it has recipients with different content encryptions (enc)".to_owned());
             }
             encryption = Some(asked);
             match Recipient::read(&header, encrypted_key)? {
@@ -74,7 +81,11 @@ impl Jwe {
             }
         }
         let Some(encryption) = encryption.filter(|_| !recipients.is_empty()) else {
-            return Err(JweError::KeyAlgorithm(list(unsupported)));
+            return Err(format!(
+                "its key is wrapped with {}, which is not supported; use RSA-OAEP, RSA-OAEP-256, or \
+                ECDH-ES+A256KW, +A192KW or +A128KW on P-256, P-384 or P-521",
+                list(unsupported)
+            ));
         };
         Ok(Self { content: members.content(encryption)?, recipients, unsupported })
     }
@@ -86,57 +97,32 @@ impl Jwe {
     }
 
     /// Opens the message with the first key that does, trying every key with every recipient that
-    /// it fits. Names of keys (`kid`) decide nothing: they are what the sender says.
+    /// it fits; each such operation is taken from `effort`. A key that could not have made what is
+    /// wrapped for a recipient costs none. Names of keys (`kid`) decide nothing: they are what the
+    /// sender says.
     ///
     /// # Errors
     ///
-    /// [`JweError::NoKey`] for every reason; the reasons cannot be told apart.
-    pub fn open(&self, keys: &[PrivateKey]) -> Result<Opened, JweError> {
-        self.open_within(keys, &mut || true)
-    }
-
-    /// Opens the message like [`Jwe::open`], and asks before each operation with a private key
-    /// whether that is still wanted. A key that does not fit a recipient, or could not have made
-    /// what is wrapped for it, costs no operation.
-    ///
-    /// # Errors
-    ///
-    /// [`JweError::NoKey`], or [`JweError::Stopped`] as soon as `spend` says `false`.
-    pub fn open_within(
-        &self,
-        keys: &[PrivateKey],
-        spend: &mut dyn FnMut() -> bool,
-    ) -> Result<Opened, JweError> {
+    /// [`Refused::NoKeyOpens`] for every reason, which cannot be told apart, or
+    /// [`Refused::Stopped`] as soon as `effort` is spent.
+    pub fn open(&self, keys: &[PrivateKey], effort: &Effort) -> Result<Opened, Refused> {
         for recipient in &self.recipients {
             for (index, key) in keys.iter().enumerate() {
                 if !recipient.fits(key) {
                     continue;
                 }
-                if !spend() {
-                    return Err(JweError::Stopped);
+                if !effort.spend() {
+                    return Err(Refused::Stopped);
                 }
-                let content_key = recipient.unwrap(key, self.content.encryption.key_bytes());
+                let content_key = recipient.unwrap(key, self.content.encryption.key_bytes);
                 if let Some(plain) = content_key.and_then(|key| self.content.open(&key)) {
-                    return Ok(Opened {
-                        plain,
-                        algorithm: recipient.algorithm().name(),
-                        key: index,
-                    });
+                    return Ok(Opened { plain, algorithm: recipient.algorithm.name, key: index });
                 }
             }
         }
-        Err(self.no_key(keys))
-    }
-
-    fn no_key(&self, keys: &[PrivateKey]) -> JweError {
         let supported = self.recipients.iter().map(Recipient::describe);
         let others = self.unsupported.iter().map(|name| format!("{name} (not supported)"));
-        let mut counts = BTreeMap::new();
-        for key in keys {
-            *counts.entry(key.describe()).or_insert(0_usize) += 1;
-        }
-        let had = counts.into_iter().map(|(kind, count)| format!("{count} of {kind}"));
-        JweError::NoKey { wanted: list(supported.chain(others)), had: list(had) }
+        Err(Refused::NoKeyOpens(list(supported.chain(others))))
     }
 }
 
@@ -145,7 +131,7 @@ impl std::fmt::Debug for Jwe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let recipients: Vec<String> = self.recipients.iter().map(Recipient::describe).collect();
         f.debug_struct("Jwe")
-            .field("encryption", &self.content.encryption)
+            .field("encryption", &self.content.encryption.name)
             .field("recipients", &recipients)
             .field("unsupported", &self.unsupported)
             .finish_non_exhaustive()
@@ -169,9 +155,6 @@ fn list<T: Into<String>>(words: impl IntoIterator<Item = T>) -> String {
         if !seen.contains(&word) {
             seen.push(word);
         }
-    }
-    if seen.is_empty() {
-        return "none".to_owned();
     }
     seen.join(", ")
 }

@@ -49,7 +49,7 @@ pub use effort::Effort;
 pub use encryption::{
     Encryption, InvalidEncryption, MAX_ANNOTATION_BYTES, MAX_ENTRIES, MAX_JWE_BYTES, MAX_RECIPIENTS,
 };
-pub use jwe::{Jwe, JweError, Opened};
+pub use jwe::{Jwe, Opened};
 pub use layer_key::LayerKey;
 pub use members::InvalidJson;
 pub use options::{InvalidOptions, PublicOptions};

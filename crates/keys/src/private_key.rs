@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 
-use crate::algorithm::{Curve, KeyAlgorithm};
+use crate::algorithm::{CURVES, Curve, KeyAlgorithm};
 
 pub(crate) use jwk::public_point;
 
@@ -27,14 +27,14 @@ pub const MAX_KEY_BYTES: usize = 64 << 10;
 /// A private key: RSA of 2048 to 8192 bits, or on P-256, P-384 or P-521. The libraries below zero
 /// their copies.
 pub struct PrivateKey {
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// The only algorithm that it is for, if it says so.
-    algorithm: Option<KeyAlgorithm>,
+    pub(crate) algorithm: Option<&'static KeyAlgorithm>,
 }
 
 pub(crate) enum Kind {
     Rsa(OaepPrivateDecryptingKey),
-    Ec { curve: Curve, key: agreement::PrivateKey },
+    Ec { curve: &'static Curve, key: agreement::PrivateKey },
 }
 
 /// Why bytes are not a usable private key. The words fit after "failed to read the key: " and
@@ -148,11 +148,11 @@ impl PrivateKey {
     ///
     /// [`KeyError::NoRandomness`].
     pub fn generate_p256() -> Result<Self, KeyError> {
-        let curve = Curve::P256;
-        let key = agreement::PrivateKey::generate(curve.agreement());
+        let curve = &CURVES[0];
+        let key = agreement::PrivateKey::generate(curve.agreement);
         Ok(Self {
             kind: Kind::Ec { curve, key: key.map_err(|_| KeyError::NoRandomness)? },
-            algorithm: Some(KeyAlgorithm::EcdhEsA256Kw),
+            algorithm: KeyAlgorithm::from_name("ECDH-ES+A256KW"),
         })
     }
 
@@ -172,32 +172,24 @@ impl PrivateKey {
         let (x, y) = coordinates.split_at(coordinates.len() / 2);
         let mut jwk = json!({
             "kty": "EC",
-            "crv": curve.name(),
+            "crv": curve.name,
             "x": URL_SAFE_NO_PAD.encode(x),
             "y": URL_SAFE_NO_PAD.encode(y),
         });
         if let (Some(algorithm), Some(members)) = (self.algorithm, jwk.as_object_mut()) {
-            members.insert("alg".to_owned(), algorithm.name().into());
+            members.insert("alg".to_owned(), algorithm.name.into());
         }
         Ok(jwk)
-    }
-
-    pub(crate) fn kind(&self) -> &Kind {
-        &self.kind
-    }
-
-    pub(crate) fn algorithm(&self) -> Option<KeyAlgorithm> {
-        self.algorithm
     }
 
     /// The kind in words for a message, such as `RSA` or `P-256 (ECDH-ES+A256KW only)`.
     pub fn describe(&self) -> String {
         let kind = match &self.kind {
             Kind::Rsa(_) => "RSA",
-            Kind::Ec { curve, .. } => curve.name(),
+            Kind::Ec { curve, .. } => curve.name,
         };
         match self.algorithm {
-            Some(algorithm) => format!("{kind} ({} only)", algorithm.name()),
+            Some(algorithm) => format!("{kind} ({} only)", algorithm.name),
             None => kind.to_owned(),
         }
     }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::jwe::JweError;
-
 use crate::encryption::PROVIDER_NAME;
 use crate::layer_key::LayerKey;
 use crate::options::InvalidOptions;
@@ -101,8 +99,8 @@ pub enum Refused {
     #[error("there is no decryption key to try")]
     NoKeys,
     /// It cannot be read.
-    #[error(transparent)]
-    Jwe(JweError),
+    #[error("{0}")]
+    Jwe(String),
     /// It can be read, and no key opens it: what its recipients use. The keys that were tried are
     /// not listed, because some may be a key broker's.
     #[error(

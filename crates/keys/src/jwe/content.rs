@@ -1,53 +1,31 @@
 //! The content, decrypted and authenticated (RFC 7518 section 5).
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::cipher::{
-    AES_128, AES_192, AES_256, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey,
-};
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::cipher::{Algorithm, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
+use aws_lc_rs::hmac;
 use aws_lc_rs::iv::FixedLength;
 use zeroize::Zeroizing;
 
-use super::error::JweError;
-use crate::algorithm::ContentEncryption;
+use crate::algorithm::{ContentCipher, ContentEncryption};
 
 /// A message's content, with lengths that fit how it is encrypted.
 #[derive(Clone)]
 pub(super) struct Content {
-    pub(super) encryption: ContentEncryption,
+    pub(super) encryption: &'static ContentEncryption,
     /// What is authenticated beside the content.
-    authenticated: Vec<u8>,
-    iv: Vec<u8>,
-    ciphertext: Vec<u8>,
-    tag: Vec<u8>,
+    pub(super) authenticated: Vec<u8>,
+    pub(super) iv: Vec<u8>,
+    pub(super) ciphertext: Vec<u8>,
+    pub(super) tag: Vec<u8>,
 }
 
 impl Content {
-    pub(super) fn new(
-        encryption: ContentEncryption,
-        authenticated: Vec<u8>,
-        iv: Vec<u8>,
-        ciphertext: Vec<u8>,
-        tag: Vec<u8>,
-    ) -> Result<Self, JweError> {
-        if iv.len() != encryption.iv_bytes() {
-            return Err(JweError::Malformed("has an iv of a wrong length"));
-        }
-        // A tag that may be shorter is one that can be guessed.
-        if tag.len() != encryption.tag_bytes() {
-            return Err(JweError::Malformed("has a tag of a wrong length"));
-        }
-        Ok(Self { encryption, authenticated, iv, ciphertext, tag })
-    }
-
     /// The content, if it was encrypted with this key, whose length fits, and not changed since.
     pub(super) fn open(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-        let gcm = match self.encryption {
-            ContentEncryption::A128Gcm => &AES_128_GCM,
-            ContentEncryption::A192Gcm => &AES_192_GCM,
-            ContentEncryption::A256Gcm => &AES_256_GCM,
-            _ => return self.open_cbc(key),
+        let gcm = match self.encryption.cipher {
+            ContentCipher::Gcm(gcm) => gcm,
+            ContentCipher::CbcHmac(cipher, mac) => return self.open_cbc(key, cipher, mac),
         };
         let key = LessSafeKey::new(UnboundKey::new(gcm, key).ok()?);
         let nonce = Nonce::try_assume_unique_for_key(&self.iv).ok()?;
@@ -59,13 +37,13 @@ impl Content {
 
     /// RFC 7518 section 5.2.2.2: the tag is judged before anything is decrypted, so the padding
     /// leaks nothing.
-    fn open_cbc(&self, key: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    fn open_cbc(
+        &self,
+        key: &[u8],
+        cipher: &'static Algorithm,
+        mac: hmac::Algorithm,
+    ) -> Option<Zeroizing<Vec<u8>>> {
         let (mac_key, encryption_key) = key.split_at_checked(key.len() / 2)?;
-        let (mac, cipher) = match self.encryption {
-            ContentEncryption::A128CbcHs256 => (HMAC_SHA256, &AES_128),
-            ContentEncryption::A192CbcHs384 => (HMAC_SHA384, &AES_192),
-            _ => (HMAC_SHA512, &AES_256),
-        };
         let mut context = hmac::Context::with_key(&hmac::Key::new(mac, mac_key));
         context.update(&self.authenticated);
         context.update(&self.iv);

@@ -8,7 +8,6 @@ use aws_lc_rs::kdf::{SskdfDigestAlgorithmId, get_sskdf_digest_algorithm, sskdf_d
 use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
-use super::error::JweError;
 use super::header::Header;
 use crate::algorithm::{Curve, KeyAlgorithm, shown};
 use crate::json::Object;
@@ -21,7 +20,7 @@ const WRAPPED_BYTES: RangeInclusive<usize> = 24..=72;
 /// A recipient, with the wrapped key.
 #[derive(Clone)]
 pub(super) struct Recipient {
-    algorithm: KeyAlgorithm,
+    pub(super) algorithm: &'static KeyAlgorithm,
     encrypted_key: Vec<u8>,
     /// Of a key agreement: what the sender contributes.
     sender: Option<Sender>,
@@ -30,7 +29,7 @@ pub(super) struct Recipient {
 /// What a sender contributes to a key agreement (RFC 7518 section 4.6.1).
 #[derive(Clone)]
 struct Sender {
-    curve: Curve,
+    curve: &'static Curve,
     /// The public key as SEC1 has it. Whether it is a point of the curve is judged at the
     /// agreement.
     point: Vec<u8>,
@@ -48,15 +47,15 @@ impl Recipient {
     pub(super) fn read(
         header: &Header<'_>,
         encrypted_key: &[u8],
-    ) -> Result<Result<Self, &'static str>, JweError> {
+    ) -> Result<Result<Self, &'static str>, &'static str> {
         let name = header.algorithm()?;
         let Some(algorithm) = KeyAlgorithm::from_name(name) else {
             return Ok(Err(shown(name)));
         };
         if encrypted_key.is_empty() {
-            return Err(JweError::Malformed("has an empty encrypted_key"));
+            return Err("it has an empty encrypted_key");
         }
-        let sender = if algorithm.oaep().is_some() {
+        let sender = if algorithm.oaep.is_some() {
             None
         } else {
             match Sender::read(header)? {
@@ -67,14 +66,10 @@ impl Recipient {
         Ok(Ok(Self { algorithm, encrypted_key: encrypted_key.to_vec(), sender }))
     }
 
-    pub(super) fn algorithm(&self) -> KeyAlgorithm {
-        self.algorithm
-    }
-
     pub(super) fn describe(&self) -> String {
         match &self.sender {
-            Some(sender) => format!("{} on {}", self.algorithm.name(), sender.curve.name()),
-            None => self.algorithm.name().to_owned(),
+            Some(sender) => format!("{} on {}", self.algorithm.name, sender.curve.name),
+            None => self.algorithm.name.to_owned(),
         }
     }
 
@@ -82,16 +77,16 @@ impl Recipient {
     /// that what is wrapped has a length that it can have. All of that is public.
     pub(super) fn fits(&self, key: &PrivateKey) -> bool {
         let wrapped_bytes = self.encrypted_key.len();
-        let kind_fits = match (&self.sender, key.kind()) {
+        let kind_fits = match (&self.sender, &key.kind) {
             (None, Kind::Rsa(key)) => wrapped_bytes == key.key_size_bytes(),
             (Some(sender), Kind::Ec { curve, .. }) => {
-                sender.curve == *curve
+                std::ptr::eq(sender.curve, *curve)
                     && WRAPPED_BYTES.contains(&wrapped_bytes)
                     && wrapped_bytes.is_multiple_of(8)
             }
             _ => false,
         };
-        kind_fits && key.algorithm().is_none_or(|only| only == self.algorithm)
+        kind_fits && key.algorithm.is_none_or(|only| std::ptr::eq(only, self.algorithm))
     }
 
     /// The content's key, of `length` bytes. If it does not unwrap, a random one takes its place
@@ -107,17 +102,17 @@ impl Recipient {
     }
 
     fn unwrapped(&self, key: &PrivateKey) -> Option<Zeroizing<Vec<u8>>> {
-        match (key.kind(), &self.sender) {
+        match (&key.kind, &self.sender) {
             (Kind::Rsa(key), None) => {
                 let mut room = Zeroizing::new(vec![0; key.min_output_size()]);
-                let padding = self.algorithm.oaep()?;
+                let padding = self.algorithm.oaep?;
                 let plain = key.decrypt(padding, &self.encrypted_key, &mut room, None);
                 Some(Zeroizing::new(plain.ok()?.to_vec()))
             }
             (Kind::Ec { key, .. }, Some(sender)) => {
-                let length = self.algorithm.agreed_bytes();
-                let info = concat_info(self.algorithm.name(), length, &sender.apu, &sender.apv);
-                let peer = UnparsedPublicKey::new(sender.curve.agreement(), &sender.point);
+                let length = self.algorithm.agreed_bytes;
+                let info = concat_info(self.algorithm.name, length, &sender.apu, &sender.apv);
+                let peer = UnparsedPublicKey::new(sender.curve.agreement, &sender.point);
                 agreement::agree(key, peer, (), |secret| {
                     let agreed = concat_kdf(secret, &info, length).ok_or(())?;
                     unwrap_key(&agreed, &self.encrypted_key).ok_or(())
@@ -131,7 +126,7 @@ impl Recipient {
 
 impl Sender {
     /// `None` if the curve is not one of ours.
-    fn read(header: &Header<'_>) -> Result<Option<Self>, JweError> {
+    fn read(header: &Header<'_>) -> Result<Option<Self>, &'static str> {
         let key: &Object<'_> = header.ephemeral()?;
         let text = |name: &str| key.last(name).and_then(|value| value.text());
         let Some(curve) = text("crv").and_then(Curve::from_name) else {
@@ -140,9 +135,7 @@ impl Sender {
         let point = public_point(curve, key).filter(|_| text("kty") == Some("EC"));
         Ok(Some(Self {
             curve,
-            point: point.ok_or(JweError::Malformed(
-                "has a sender's key (epk) that is no EC key on its curve",
-            ))?,
+            point: point.ok_or("it has a sender's key (epk) that is no EC key on its curve")?,
             apu: header.party("apu")?,
             apv: header.party("apv")?,
         }))

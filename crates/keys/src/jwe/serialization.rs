@@ -3,8 +3,7 @@
 use zeroize::Zeroizing;
 
 use super::content::Content;
-use super::error::JweError;
-use super::limits::{MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_RECIPIENTS, MAX_TEXT_BYTES};
+use super::{MAX_ENCRYPTED_KEY_BYTES, MAX_HEADER_BYTES, MAX_RECIPIENTS};
 use crate::algorithm::ContentEncryption;
 use crate::json::{self, Kind, Object, Text};
 
@@ -26,19 +25,15 @@ pub(super) struct Members<'a> {
 type Entry<'a> = (Option<Object<'a>>, Vec<u8>);
 
 impl<'a> Members<'a> {
-    pub(super) fn read(text: &'a [u8]) -> Result<Self, JweError> {
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(JweError::TooLong);
-        }
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, String> {
         match text.trim_ascii_start().first() {
             Some(b'{') => Self::read_json(text),
-            _ => Self::read_compact(text),
+            _ => Ok(Self::read_compact(text)?),
         }
     }
 
-    fn read_compact(text: &'a [u8]) -> Result<Self, JweError> {
-        const FORM: JweError =
-            JweError::Malformed("is neither a JSON object nor five parts with dots between");
+    fn read_compact(text: &'a [u8]) -> Result<Self, &'static str> {
+        const FORM: &str = "it is neither a JSON object nor five parts with dots between";
         let text = str::from_utf8(text).map_err(|_| FORM)?;
         let mut parts = text.split('.');
         let mut next = || parts.next().ok_or(FORM);
@@ -59,8 +54,8 @@ impl<'a> Members<'a> {
         })
     }
 
-    fn read_json(text: &'a [u8]) -> Result<Self, JweError> {
-        let mut members = json::object(text).map_err(JweError::Malformed)?;
+    fn read_json(text: &'a [u8]) -> Result<Self, String> {
+        let mut members = json::object(text).map_err(|rule| format!("it {rule}"))?;
         let recipients = read_recipients(&mut members)?;
         let protected_text = take_text(&mut members, "protected")?;
         let aad = take_text(&mut members, "aad")?;
@@ -80,10 +75,9 @@ impl<'a> Members<'a> {
     }
 
     /// The protected header, if there is one.
-    pub(super) fn protected(&self) -> Result<Option<Object<'_>>, JweError> {
-        const HEADER: JweError = JweError::Malformed(
-            "has a protected header that is no JSON object, or has a member twice",
-        );
+    pub(super) fn protected(&self) -> Result<Option<Object<'_>>, &'static str> {
+        const HEADER: &str =
+            "it has a protected header that is no JSON object, or has a member twice";
         let header = self.protected.as_ref().map(|text| json::object(text));
         header.transpose().map_err(|_| HEADER)
     }
@@ -99,37 +93,48 @@ impl<'a> Members<'a> {
     }
 
     /// The content, with what is authenticated beside it (RFC 7516 section 5.1, step 14).
-    pub(super) fn content(self, encryption: ContentEncryption) -> Result<Content, JweError> {
+    pub(super) fn content(
+        self,
+        encryption: &'static ContentEncryption,
+    ) -> Result<Content, &'static str> {
         let protected = self.protected_text.as_deref().unwrap_or_default();
         let authenticated = match self.aad.as_deref() {
             Some(aad) => format!("{protected}.{aad}").into_bytes(),
             None => protected.as_bytes().to_vec(),
         };
-        Content::new(encryption, authenticated, self.iv, self.ciphertext, self.tag)
+        if self.iv.len() != encryption.iv_bytes {
+            return Err("it has an iv of a wrong length");
+        }
+        // A tag that may be shorter is one that can be guessed.
+        if self.tag.len() != encryption.tag_bytes {
+            return Err("it has a tag of a wrong length");
+        }
+        let (iv, ciphertext, tag) = (self.iv, self.ciphertext, self.tag);
+        Ok(Content { encryption, authenticated, iv, ciphertext, tag })
     }
 }
 
-fn read_recipients<'a>(members: &mut Object<'a>) -> Result<Vec<Entry<'a>>, JweError> {
+fn read_recipients<'a>(members: &mut Object<'a>) -> Result<Vec<Entry<'a>>, &'static str> {
     let Some(list) = members.take("recipients") else {
         let header = take_object(members, "header")?;
         return Ok(vec![(header, take_key(members)?)]);
     };
     let Kind::Array(list) = list.kind else {
-        return Err(JweError::Malformed("has recipients that are no JSON array"));
+        return Err("it has recipients that are no JSON array");
     };
     if list.is_empty() {
-        return Err(JweError::Malformed("has no recipients"));
+        return Err("it has no recipients");
     }
     if list.len() > MAX_RECIPIENTS {
-        return Err(JweError::TooManyRecipients);
+        return Err("it has more than 32 recipients");
     }
     if members.last("header").is_some() {
-        return Err(JweError::Malformed("has both a header and recipients"));
+        return Err("it has both a header and recipients");
     }
     let mut recipients = Vec::new();
     for entry in list {
         let Kind::Object(mut entry) = entry.kind else {
-            return Err(JweError::Malformed("has a recipient that is no JSON object"));
+            return Err("it has a recipient that is no JSON object");
         };
         let header = take_object(&mut entry, "header")?;
         recipients.push((header, take_key(&mut entry)?));
@@ -138,76 +143,74 @@ fn read_recipients<'a>(members: &mut Object<'a>) -> Result<Vec<Entry<'a>>, JweEr
         // What go-jose leaves behind. A reader that knows the flattened form only would use it.
         let outer = take_key(members)?;
         if recipients.first().is_none_or(|(_, first)| *first != outer) {
-            return Err(JweError::Malformed(
-                "has an encrypted_key beside recipients that is not the first recipient's",
-            ));
+            return Err(
+                "it has an encrypted_key beside recipients that is not the first recipient's",
+            );
         }
     }
     Ok(recipients)
 }
 
-fn take_key(entry: &mut Object<'_>) -> Result<Vec<u8>, JweError> {
+fn take_key(entry: &mut Object<'_>) -> Result<Vec<u8>, &'static str> {
     check_key(take_bytes(entry, "encrypted_key")?)
 }
 
-fn check_key(encrypted_key: Vec<u8>) -> Result<Vec<u8>, JweError> {
+fn check_key(encrypted_key: Vec<u8>) -> Result<Vec<u8>, &'static str> {
     if encrypted_key.len() > MAX_ENCRYPTED_KEY_BYTES {
-        return Err(JweError::Malformed(
-            "has an encrypted_key that is longer than any key makes it",
-        ));
+        return Err("it has an encrypted_key that is longer than any key makes it");
     }
     Ok(encrypted_key)
 }
 
-fn decode_protected(text: &str) -> Result<Zeroizing<Vec<u8>>, JweError> {
+fn decode_protected(text: &str) -> Result<Zeroizing<Vec<u8>>, &'static str> {
     if text.len() > MAX_HEADER_BYTES {
-        return Err(JweError::Malformed("has a protected header that is too long"));
+        return Err("it has a protected header that is too long");
     }
-    json::base64url(text).ok_or(JweError::Malformed("has a protected header that is not base64url"))
+    json::base64url(text).ok_or("it has a protected header that is not base64url")
 }
 
-fn decode(text: &str) -> Result<Vec<u8>, JweError> {
+fn decode(text: &str) -> Result<Vec<u8>, &'static str> {
     match json::base64url(text) {
         Some(mut bytes) => Ok(std::mem::take(&mut *bytes)),
-        None => Err(JweError::Malformed("has a part that is not base64url without padding")),
+        None => Err("it has a part that is not base64url without padding"),
     }
 }
 
 fn take_text<'a>(
     members: &mut Object<'a>,
     name: &'static str,
-) -> Result<Option<Text<'a>>, JweError> {
+) -> Result<Option<Text<'a>>, &'static str> {
     match members.take(name).map(|value| value.kind) {
         None => Ok(None),
         Some(Kind::Text(text)) => Ok(Some(text)),
-        Some(_) => Err(JweError::Malformed(match name {
-            "protected" => "has a protected header that is no text",
-            _ => "has a member that should be a text and is none",
-        })),
+        Some(_) => Err(match name {
+            "protected" => "it has a protected header that is no text",
+            _ => "it has a member that should be a text and is none",
+        }),
     }
 }
 
-fn take_bytes(members: &mut Object<'_>, name: &'static str) -> Result<Vec<u8>, JweError> {
+fn take_bytes(members: &mut Object<'_>, name: &'static str) -> Result<Vec<u8>, &'static str> {
     match take_text(members, name)? {
         Some(text) => decode(&text),
-        None => Err(JweError::Malformed(match name {
+        None => Err(match name {
             "encrypted_key" => {
-                "has a recipient without encrypted_key; only wrapped keys are supported"
+                "it has a recipient without encrypted_key; only wrapped keys are supported"
             }
-            "iv" => "has no iv",
-            "ciphertext" => "has no ciphertext",
-            _ => "has no tag",
-        })),
+            "iv" => "it has no iv",
+            "ciphertext" => "it has no ciphertext",
+            _ => "it has no tag",
+        }),
     }
 }
 
 fn take_object<'a>(
     members: &mut Object<'a>,
     name: &'static str,
-) -> Result<Option<Object<'a>>, JweError> {
+) -> Result<Option<Object<'a>>, &'static str> {
     match members.take(name).map(|value| value.kind) {
         None => Ok(None),
         Some(Kind::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(JweError::Malformed("has a header that is no JSON object")),
+        Some(_) => Err("it has a header that is no JSON object"),
     }
 }

@@ -15,13 +15,10 @@ use sec1::EcPrivateKey;
 use zeroize::Zeroizing;
 
 use super::{KeyError, Kind, password};
-use crate::algorithm::Curve;
+use crate::algorithm::{CURVES, Curve};
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
-const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
-const P384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.34");
-const P521: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.132.0.35");
 
 /// What a container is said to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,11 +120,8 @@ fn read_sec1(der: &[u8], curve: Option<ObjectIdentifier>) -> Option<Result<Kind,
         }
         (outer, inner) => outer.or(inner),
     };
-    let curve = match oid {
-        Some(P256) => Curve::P256,
-        Some(P384) => Curve::P384,
-        Some(P521) => Curve::P521,
-        _ => return Some(Err(KeyError::Kind)),
+    let Some(curve) = CURVES.iter().find(|curve| oid == Some(curve.oid)) else {
+        return Some(Err(KeyError::Kind));
     };
     Some(ec(curve, key.private_key, key.public_key))
 }
@@ -151,19 +145,23 @@ pub(super) fn rsa(key: &RsaPrivateKey<'_>) -> Result<Kind, KeyError> {
 
 /// Checks the number of a key on a curve, which must be as long as the curve wants it, or shorter
 /// where a writer left zeros out; and that the public half, if there is one, is this key's.
-pub(super) fn ec(curve: Curve, number: &[u8], public: Option<&[u8]>) -> Result<Kind, KeyError> {
-    let missing = curve.field_bytes().checked_sub(number.len());
+pub(super) fn ec(
+    curve: &'static Curve,
+    number: &[u8],
+    public: Option<&[u8]>,
+) -> Result<Kind, KeyError> {
+    let missing = curve.field_bytes.checked_sub(number.len());
     let missing = missing.filter(|_| !number.is_empty());
     let mut padded = Zeroizing::new(vec![0; missing.ok_or(KeyError::Inconsistent)?]);
     padded.reserve_exact(number.len());
     padded.extend_from_slice(number);
-    let key = agreement::PrivateKey::from_private_key(curve.agreement(), &padded)
+    let key = agreement::PrivateKey::from_private_key(curve.agreement, &padded)
         .map_err(|_| KeyError::Inconsistent)?;
     if let Some(public) = public {
         let own = key.compute_public_key();
         let own = own.map_err(|_| KeyError::Inconsistent)?;
         // Compressed, only the first half can be compared.
-        let half = own.as_ref().get(1..=curve.field_bytes());
+        let half = own.as_ref().get(1..=curve.field_bytes);
         let is_own = match public.first() {
             Some(2 | 3) => public.get(1..) == half,
             _ => public == own.as_ref(),

@@ -9,7 +9,7 @@ use crate::algorithm::{Curve, KeyAlgorithm, shown};
 use crate::json::{self, Object, Value};
 
 /// Reads a private JWK, with the one algorithm that it is for, if it names one.
-pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError> {
+pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<&'static KeyAlgorithm>), KeyError> {
     let jwk = json::object(text).map_err(KeyError::Jwk)?;
     if matches!(jwk.last("use"), Some(purpose) if purpose.text() != Some("enc")) {
         return Err(KeyError::Jwk("is not for encryption (use)"));
@@ -29,7 +29,7 @@ pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError
             let name = name.text().unwrap_or_default();
             let algorithm = KeyAlgorithm::from_name(name);
             let algorithm = algorithm
-                .filter(|algorithm| algorithm.oaep().is_some() == matches!(kind, Kind::Rsa(_)));
+                .filter(|algorithm| algorithm.oaep.is_some() == matches!(kind, Kind::Rsa(_)));
             Some(algorithm.ok_or(KeyError::JwkAlgorithm(shown(name)))?)
         }
     };
@@ -37,18 +37,18 @@ pub(super) fn read(text: &[u8]) -> Result<(Kind, Option<KeyAlgorithm>), KeyError
 }
 
 /// The curve that a JWK names, if it is an EC key on one of ours.
-fn curve_of(jwk: &Object<'_>) -> Option<Curve> {
+fn curve_of(jwk: &Object<'_>) -> Option<&'static Curve> {
     text_of(jwk, "kty").filter(|kind| *kind == "EC")?;
     text_of(jwk, "crv").and_then(Curve::from_name)
 }
 
 /// A JWK's public point, uncompressed as SEC1 has it. Both coordinates must be as long as the curve
 /// wants them (RFC 7518 section 6.2.1.2); the library checks that they are a point of it.
-pub(crate) fn public_point(curve: Curve, jwk: &Object<'_>) -> Option<Vec<u8>> {
+pub(crate) fn public_point(curve: &Curve, jwk: &Object<'_>) -> Option<Vec<u8>> {
     let mut point = vec![4];
     for name in ["x", "y"] {
         let coordinate = json::base64url(text_of(jwk, name)?)?;
-        if coordinate.len() != curve.field_bytes() {
+        if coordinate.len() != curve.field_bytes {
             return None;
         }
         point.extend_from_slice(&coordinate);
@@ -61,7 +61,7 @@ fn read_ec(jwk: &Object<'_>) -> Result<Kind, KeyError> {
     let public = public_point(curve, jwk)
         .ok_or(KeyError::Jwk("has no coordinates (x, y) of its curve's length"))?;
     let number = number(jwk, "d")?;
-    if number.len() != curve.field_bytes() {
+    if number.len() != curve.field_bytes {
         return Err(KeyError::Jwk("has a private key (d) of a wrong length"));
     }
     container::ec(curve, &number, Some(&public))

@@ -1,8 +1,7 @@
 //! PEM (RFC 7468): the one private key among the blocks of a text.
 
 use base64::Engine;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use super::KeyError;
@@ -11,11 +10,6 @@ use super::der::Label;
 pub(super) const OPENPGP: &str = "an OpenPGP key, and images that are encrypted for OpenPGP are \
 not supported; encrypt for an RSA or EC key (skopeo's \
                                   jwe:)";
-
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
-);
 
 /// A block that is a private key by its label.
 pub(super) struct Block {
@@ -118,7 +112,7 @@ fn decode(body: &[&str]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     // In one piece, so that no copy of a part stays behind.
     let mut der = Zeroizing::new(vec![0; length]);
     let written =
-        BASE64.decode_slice(joined.as_bytes(), &mut der).map_err(|_| KeyError::Damaged("PEM"))?;
+        STANDARD.decode_slice(joined.as_bytes(), &mut der).map_err(|_| KeyError::Damaged("PEM"))?;
     der.truncate(written);
     Ok(der)
 }

@@ -1,6 +1,6 @@
 //! RFC 7520 section 5.4, and what is made of it.
 
-use keys::{Jwe, JweError, PrivateKey};
+use keys::{Effort, Jwe, PrivateKey};
 use serde_json::{Map, Value, json};
 
 use crate::support::{decode, encode};
@@ -14,7 +14,7 @@ pub fn vector() -> (Map<String, Value>, PrivateKey) {
     (vector["message"].as_object().unwrap().clone(), key)
 }
 
-pub fn parse(message: &Map<String, Value>) -> Result<Jwe, JweError> {
+pub fn parse(message: &Map<String, Value>) -> Result<Jwe, String> {
     Jwe::parse(Value::Object(message.clone()).to_string().as_bytes())
 }
 
@@ -41,4 +41,9 @@ pub fn with_header(message: &mut Map<String, Value>, change: impl FnOnce(&mut Ma
 
 pub fn set(message: &mut Map<String, Value>, name: &str, value: Value) {
     message.insert(name.to_owned(), value);
+}
+
+/// More than any test here takes.
+pub fn plenty() -> Effort {
+    Effort::new(1000)
 }
