@@ -13,8 +13,7 @@ use crate::layer_key::LayerKey;
 use crate::options::{InvalidOptions, PublicOptions};
 use crate::packet::{InvalidPacket, Packet};
 use crate::private_key::PrivateKey;
-use crate::scheme::Scheme;
-use crate::unwrap::{How, Refused, Unlocked, UnwrapError, Way};
+use crate::unwrap::{Refused, Unlocked, UnwrapError};
 
 /// The annotation with the public options.
 const PUBLIC_OPTIONS: &str = "org.opencontainers.image.enc.pubopts";
@@ -27,7 +26,7 @@ const JWE: &str = "jwe";
 const PACKETS: &str = "provider.attestation-agent";
 
 /// The name of the one key provider that is read.
-pub(crate) const PROVIDER_NAME: &str = "attestation-agent";
+const PROVIDER_NAME: &str = "attestation-agent";
 
 /// The most wrapped keys in one annotation, and the most annotations with any. Each may cost as
 /// many tries as there are decryption keys, for every layer of every pull. Images have one for each
@@ -112,10 +111,17 @@ pub struct Encryption {
 /// One way to the layer's key. A broken one does not stop the others, which may be for other
 /// readers.
 #[derive(Clone, Debug)]
-enum Wrapping {
-    Jwe(usize, Result<Jwe, String>),
+struct Wrapping {
+    /// For messages, such as `JWE 1`; entries are counted from 1.
+    way: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Jwe(Result<Jwe, String>),
     Packet { entry: usize, text: Vec<u8>, packet: Result<Packet, InvalidPacket> },
-    Unread(Scheme),
+    Unread,
 }
 
 impl Encryption {
@@ -144,30 +150,34 @@ impl Encryption {
             match scheme {
                 JWE => {
                     for (entry, text) in entries(annotation, list)? {
-                        check_jwe(entry, &text)?;
-                        jwes.push((entry, Jwe::parse(&text)));
+                        let found = text.len();
+                        if found > MAX_JWE_BYTES {
+                            return Err(InvalidEncryption::JweBytes { entry, found });
+                        }
+                        let way = format!("JWE {entry}");
+                        jwes.push(Wrapping { way, kind: Kind::Jwe(Jwe::parse(&text)) });
                     }
                 }
                 PACKETS => {
                     for (entry, text) in entries(annotation, list)? {
-                        packets.push(Wrapping::Packet {
-                            entry,
-                            packet: Packet::parse(&text),
-                            text,
-                        });
+                        let packet = Packet::parse(&text);
+                        let mut way = format!("key provider {PROVIDER_NAME} {entry}");
+                        if let Ok(packet) = &packet {
+                            way += &format!(", {}", packet.kid());
+                        }
+                        packets.push(Wrapping { way, kind: Kind::Packet { entry, text, packet } });
                     }
                 }
-                _ => unread.push(Wrapping::Unread(Scheme::named(scheme))),
+                _ => unread.push(Wrapping { way: unread_scheme(scheme), kind: Kind::Unread }),
             }
         }
         check_number("annotations with wrapped keys", unread.len())?;
-        let readable = jwes.iter().filter_map(|(_, jwe)| jwe.as_ref().ok());
+        let readable = jwes.iter().filter_map(Wrapping::jwe);
         let recipients = readable.map(Jwe::recipients).sum();
         if recipients > MAX_RECIPIENTS {
             return Err(InvalidEncryption::Recipients(recipients));
         }
-        let jwes = jwes.into_iter().map(|(entry, jwe)| Wrapping::Jwe(entry, jwe));
-        let wrappings: Vec<_> = jwes.chain(packets).chain(unread).collect();
+        let wrappings = [jwes, packets, unread].concat();
         if wrappings.is_empty() {
             return Err(InvalidEncryption::NoKeys);
         }
@@ -176,8 +186,8 @@ impl Encryption {
 
     /// The packets that could be opened, if there were the keys that they name.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
-        self.wrappings.iter().filter_map(|wrapping| match wrapping {
-            Wrapping::Packet { packet, .. } => packet.as_ref().ok(),
+        self.wrappings.iter().filter_map(|wrapping| match &wrapping.kind {
+            Kind::Packet { packet, .. } => packet.as_ref().ok(),
             _ => None,
         })
     }
@@ -187,7 +197,7 @@ impl Encryption {
     /// provider.
     pub fn packets_for_hub(&self) -> impl Iterator<Item = (usize, &[u8], Option<&str>)> {
         self.wrappings.iter().filter_map(|wrapping| {
-            let Wrapping::Packet { entry, text, packet } = wrapping else {
+            let Kind::Packet { entry, text, packet } = &wrapping.kind else {
                 return None;
             };
             let is_for_hub = match packet {
@@ -206,14 +216,12 @@ impl Encryption {
     /// [`InvalidOptions`], which says nothing of what is in them.
     pub fn unwrapped_by_hub(&self, options: &[u8]) -> Result<Unlocked, InvalidOptions> {
         let key = LayerKey::parse(options, &self.public)?;
-        let how = How::Hub;
-        Ok(Unlocked { key, how })
+        Ok(Unlocked { key, how: "by UnWrapKey of the hub".to_owned(), by: None })
     }
 
     /// Whether decryption keys could be of any use.
     pub fn uses_keys(&self) -> bool {
-        let is_jwe = |wrapping: &Wrapping| matches!(wrapping, Wrapping::Jwe(_, Ok(_)));
-        self.wrappings.iter().any(is_jwe)
+        self.wrappings.iter().any(|wrapping| wrapping.jwe().is_some())
     }
 
     /// Finds the layer's key with decryption keys and, by the names in the packets, keys of the key
@@ -233,17 +241,17 @@ impl Encryption {
     ) -> Result<Unlocked, UnwrapError> {
         let mut refused = Vec::new();
         for wrapping in &self.wrappings {
-            let found = match wrapping {
-                Wrapping::Jwe(_, jwe) => self.open_jwe(jwe, keys, effort),
-                Wrapping::Packet { packet, .. } => self.open_packet(packet, key_encryption_keys),
-                Wrapping::Unread(_) => Err(Refused::Unread),
+            let found = match &wrapping.kind {
+                Kind::Jwe(jwe) => self.open_jwe(jwe, keys, effort),
+                Kind::Packet { packet, .. } => self.open_packet(packet, key_encryption_keys),
+                Kind::Unread => Err(Refused::Unread),
             };
             match found {
                 Ok(unlocked) => return Ok(unlocked),
-                Err(why) => refused.push((wrapping.way(), why)),
+                Err(why) => refused.push((wrapping.way.clone(), why)),
             }
         }
-        Err(UnwrapError::new(refused))
+        Err(UnwrapError { refused })
     }
 
     fn open_jwe(
@@ -258,8 +266,7 @@ impl Encryption {
         }
         let opened = jwe.open(keys, effort)?;
         let key = LayerKey::parse(&opened.plain, &self.public).map_err(Refused::Options)?;
-        let how = How::Jwe { algorithm: opened.algorithm, key: opened.key };
-        Ok(Unlocked { key, how })
+        Ok(Unlocked { key, how: opened.algorithm.to_owned(), by: Some(opened.key) })
     }
 
     fn open_packet(
@@ -271,21 +278,36 @@ impl Encryption {
         let key = keys.get(packet.kid()).ok_or(Refused::NotFetched)?;
         let plain = packet.open(key).map_err(Refused::Unopened)?;
         let key = LayerKey::parse(&plain, &self.public).map_err(Refused::Options)?;
-        let how = How::KeyProvider { name: PROVIDER_NAME.to_owned(), kid: packet.kid().to_owned() };
-        Ok(Unlocked { key, how })
+        let how = format!("key provider {PROVIDER_NAME}, {}", packet.kid());
+        Ok(Unlocked { key, how, by: None })
     }
 }
 
 impl Wrapping {
-    fn way(&self) -> Way {
-        match self {
-            Self::Jwe(entry, _) => Way::Jwe { entry: *entry },
-            Self::Packet { entry, packet, .. } => Way::KeyProvider {
-                entry: *entry,
-                kid: packet.as_ref().ok().map(|packet| packet.kid().to_owned()),
-            },
-            Self::Unread(scheme) => Way::Unread(scheme.clone()),
+    /// A JWE that can be read.
+    fn jwe(&self) -> Option<&Jwe> {
+        match &self.kind {
+            Kind::Jwe(jwe) => jwe.as_ref().ok(),
+            _ => None,
         }
+    }
+}
+
+/// A scheme that is not read, in words.
+///
+/// PKCS#7 is not because its keys are transported with RSA PKCS #1 v1.5, the padding that decades
+/// of attacks were about, in ASN.1 in BER, for which the maintained crates have types but no
+/// decryption: it would be much code for what JWE does better. Images can be given a JWE key beside
+/// it.
+fn unread_scheme(name: &str) -> String {
+    match name {
+        "pgp" => "OpenPGP".to_owned(),
+        "pkcs7" => "PKCS#7".to_owned(),
+        "pkcs11" => "PKCS#11".to_owned(),
+        _ => match name.strip_prefix("provider.") {
+            Some(provider) => format!("key provider {}", shown(provider).quoted()),
+            None => format!("the unknown scheme {}", shown(name).quoted()),
+        },
     }
 }
 
@@ -295,25 +317,14 @@ fn entries(annotation: &str, list: &str) -> Result<Vec<(usize, Vec<u8>)>, Invali
         &format!("entries of the annotation {}", shown(annotation).quoted()),
         list.split(',').count(),
     )?;
-    let decode = |(at, entry): (usize, &str)| {
-        let entry_number = at + 1;
-        match STANDARD.decode(entry) {
-            Ok(text) => Ok((entry_number, text)),
-            Err(_) => Err(InvalidEncryption::Base64 {
-                annotation: shown(annotation).quoted().to_string(),
-                entry: entry_number,
-            }),
-        }
+    let decode = |(text, entry): (&str, usize)| match STANDARD.decode(text) {
+        Ok(text) => Ok((entry, text)),
+        Err(_) => Err(InvalidEncryption::Base64 {
+            annotation: shown(annotation).quoted().to_string(),
+            entry,
+        }),
     };
-    list.split(',').enumerate().map(decode).collect()
-}
-
-fn check_jwe(entry: usize, text: &[u8]) -> Result<(), InvalidEncryption> {
-    let found = text.len();
-    if found <= MAX_JWE_BYTES {
-        return Ok(());
-    }
-    Err(InvalidEncryption::JweBytes { entry, found })
+    list.split(',').zip(1..).map(decode).collect()
 }
 
 fn check_length(annotation: &str, value: &str) -> Result<(), InvalidEncryption> {

@@ -24,7 +24,7 @@
 //! - [`options`]: what is said about the cipher in public, and what only with a key.
 //! - [`packet`]: a key wrapped with a key of a key broker.
 //! - `layer_key`: a layer's key; [`decryptor`]: the cipher.
-//! - `scheme`: the ways that are not read; `effort`: how much work all that may be.
+//! - `effort`: how much work all that may be.
 //! - `json`: the JSON of JOSE; `members`: objects that no two readers read differently.
 
 mod algorithm;
@@ -39,7 +39,6 @@ mod members;
 pub mod options;
 pub mod packet;
 pub mod private_key;
-mod scheme;
 mod unwrap;
 #[cfg(test)]
 mod vector;
@@ -55,5 +54,4 @@ pub use members::InvalidJson;
 pub use options::{InvalidOptions, PublicOptions};
 pub use packet::{InvalidPacket, Packet};
 pub use private_key::{KeyError, PrivateKey};
-pub use scheme::Scheme;
-pub use unwrap::{How, Refused, Unlocked, UnwrapError, Way};
+pub use unwrap::{Refused, Unlocked, UnwrapError};

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::encryption::PROVIDER_NAME;
 use crate::layer_key::LayerKey;
 use crate::options::InvalidOptions;
 use crate::packet::{InvalidPacket, Unopened};
-use crate::scheme::Scheme;
 
 /// The most ways that a message shows.
 const MAX_SHOWN: usize = 4;
@@ -16,79 +14,10 @@ const MAX_SHOWN: usize = 4;
 pub struct Unlocked {
     /// The key.
     pub key: LayerKey,
-    /// How.
-    pub how: How,
-}
-
-/// How a layer's key was found: fit for logs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum How {
-    /// With a private key.
-    Jwe {
-        /// Of key management.
-        algorithm: &'static str,
-        /// Which of the keys given, counted from 0.
-        key: usize,
-    },
-    /// With a key of the key broker.
-    KeyProvider {
-        /// The name of the provider in the annotation.
-        name: String,
-        /// The name of the key.
-        kid: String,
-    },
-    /// By a data hub, which alone has the key.
-    Hub,
-}
-
-impl fmt::Display for How {
-    /// Keys are counted from 1 here.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Jwe { algorithm, key } => {
-                write!(f, "JWE {algorithm}, decryption key {}", key + 1)
-            }
-            Self::KeyProvider { name, kid } => write!(f, "key provider {name}, {kid}"),
-            Self::Hub => f.write_str("by UnWrapKey of the hub"),
-        }
-    }
-}
-
-/// A way to a layer's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Way {
-    /// A JWE.
-    Jwe {
-        /// Which entry of the annotation, counted from 1.
-        entry: usize,
-    },
-    /// A packet of CoCo's key provider.
-    KeyProvider {
-        /// Which entry of the annotation, counted from 1.
-        entry: usize,
-        /// The name of the key broker's key, where the packet can be read.
-        kid: Option<String>,
-    },
-    /// Something that is not read here.
-    Unread(Scheme),
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Jwe { entry } => write!(f, "JWE {entry}"),
-            Self::KeyProvider { entry, kid } => {
-                write!(f, "key provider {PROVIDER_NAME} {entry}")?;
-                match kid {
-                    Some(kid) => write!(f, ", {kid}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Unread(scheme) => write!(f, "{scheme}"),
-        }
-    }
+    /// How: fit for logs.
+    pub how: String,
+    /// Which of the private keys did it, counted from 0.
+    pub by: Option<usize>,
 }
 
 /// Why a way did not lead to the key.
@@ -134,18 +63,8 @@ pub enum Refused {
 /// No way led to the layer's key. Shown are the ways alone: who has the layer says that none did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnwrapError {
-    refused: Vec<(Way, Refused)>,
-}
-
-impl UnwrapError {
-    pub(crate) fn new(refused: Vec<(Way, Refused)>) -> Self {
-        Self { refused }
-    }
-
     /// Every way, with the reason.
-    pub fn refused(&self) -> &[(Way, Refused)] {
-        &self.refused
-    }
+    pub refused: Vec<(String, Refused)>,
 }
 
 impl fmt::Display for UnwrapError {

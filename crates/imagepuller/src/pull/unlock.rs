@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keys::PrivateKey;
-use keys::{Effort, Encryption, How, LayerKey, Unlocked, UnwrapError};
+use keys::{Effort, Encryption, LayerKey, Unlocked, UnwrapError};
 use oci_image::search::Image;
 use pull_route::Settings;
 use registry_config::RegistryHost;
@@ -168,12 +168,9 @@ impl Unlocking<'_> {
 
     fn keep(&mut self, at: usize, unlocked: Unlocked, origins: &[String]) {
         let blob = &self.image.layers[at].0.digest;
-        let how = match &unlocked.how {
-            How::Jwe { algorithm, key } => {
-                let origin = origins.get(*key).map_or("", String::as_str);
-                format!("{algorithm} with {origin}")
-            }
-            how => how.to_string(),
+        let how = match unlocked.by.and_then(|key| origins.get(key)) {
+            Some(origin) => format!("{} with {origin}", unlocked.how),
+            None => unlocked.how,
         };
         tracing::info!(%blob, how, "layer unlocked");
         self.progress.tell(Event::Unlocked { blob: blob.clone(), how });

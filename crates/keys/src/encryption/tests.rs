@@ -51,12 +51,8 @@ fn any_packet_that_opens_is_enough() {
         ]))
         .unwrap();
         let unlocked = encryption.unwrap(&[], &right, &plenty()).unwrap();
-        let (name, kid) = ("attestation-agent".to_owned(), KID.to_owned());
-        assert_eq!(unlocked.how, How::KeyProvider { name, kid });
-        assert_eq!(
-            unlocked.how.to_string(),
-            "key provider attestation-agent, kbs:///default/image-kek/1"
-        );
+        assert_eq!(unlocked.how, "key provider attestation-agent, kbs:///default/image-kek/1");
+        assert_eq!(unlocked.by, None);
         assert!(!encryption.uses_keys());
     }
     let encryption = Encryption::parse(&annotations(&[(PACKETS, &list(&[&other, GCM]))]));
@@ -118,7 +114,7 @@ fn every_way_has_its_reason() {
     ] {
         let encryption = Encryption::parse(&annotations(&[(scheme, &entries)])).unwrap();
         let error = encryption.unwrap(&[], &wrong, &plenty()).unwrap_err();
-        let whys: Vec<_> = error.refused().iter().map(|(_, why)| why.clone()).collect();
+        let whys: Vec<_> = error.refused.iter().map(|(_, why)| why.clone()).collect();
         assert_eq!(whys, [why]);
         assert!(error.to_string().contains(text), "{error}");
         assert!(!error.to_string().contains("44"), "{error}");
@@ -149,7 +145,7 @@ fn what_was_wrapped_must_be_options() {
             .unwrap()
             .unwrap(&[], &keks(&[(KID, key_encryption_key())]), &plenty())
             .unwrap_err();
-        assert_eq!(error.refused()[0].1, Refused::Options(expected.into()));
+        assert_eq!(error.refused[0].1, Refused::Options(expected.into()));
         assert!(!format!("{error} {error:?}").contains("c2Vj"), "{error:?}");
     }
 }
@@ -159,7 +155,7 @@ fn many_ways_make_no_long_message() {
     let packets = vec![GCM; MAX_ENTRIES];
     let encryption = Encryption::parse(&annotations(&[(PACKETS, &list(&packets))])).unwrap();
     let error = encryption.unwrap(&[], &keks(&[]), &plenty()).unwrap_err();
-    assert_eq!(error.refused().len(), MAX_ENTRIES);
+    assert_eq!(error.refused.len(), MAX_ENTRIES);
     let text = error.to_string();
     assert!(text.ends_with("; and 28 more"), "{text}");
     assert!(text.len() < 1000, "{text}");
@@ -277,7 +273,7 @@ fn no_more_keys_are_tried_than_is_allowed() {
         let effort = Effort::new(operations);
         let error = locked.unwrap(&keys, &keks(&[]), &effort).unwrap_err();
         assert_eq!((0..9).filter(|_| effort.spend()).count(), left, "{operations}");
-        let whys: Vec<_> = error.refused().iter().map(|(_, why)| why.clone()).collect();
+        let whys: Vec<_> = error.refused.iter().map(|(_, why)| why.clone()).collect();
         assert_eq!(whys, expected, "{operations}");
         let is_said =
             error.to_string().contains("there are more keys and recipients than are tried");
@@ -290,5 +286,5 @@ fn no_more_keys_are_tried_than_is_allowed() {
     let effort = plenty();
     effort.end();
     let error = locked.unwrap(slice::from_ref(&keys[0]), &keks(&[]), &effort);
-    assert_eq!(error.unwrap_err().refused()[0].1, Refused::Stopped);
+    assert_eq!(error.unwrap_err().refused[0].1, Refused::Stopped);
 }
