@@ -24,6 +24,8 @@ macro_rules! replay {
 }
 
 replay! {
+    hub_answer: "../../cdh-client/fuzz/fuzz_targets/hub_answer.rs";
+    offline: "../../cdh-client/fuzz/fuzz_targets/offline.rs";
     cdh: "../../cdh-config/fuzz/fuzz_targets/cdh.rs";
     image: "../../config-image/fuzz/fuzz_targets/image.rs";
     certs_d: "../../credential-sources/fuzz/fuzz_targets/certs_d.rs";
@@ -50,13 +52,14 @@ replay! {
     inflate: "../../inflate/fuzz/fuzz_targets/inflate.rs";
     initdata: "../../initdata/fuzz/fuzz_targets/initdata.rs";
     evidence: "../../initdata-processor/fuzz/fuzz_targets/evidence.rs";
-    jwe: "../../keys/fuzz/fuzz_targets/jwe.rs";
-    private_key: "../../keys/fuzz/fuzz_targets/private_key.rs";
     monitor: "../../kata-configdev/fuzz/fuzz_targets/monitor.rs";
     settings: "../../kata-configdev/fuzz/fuzz_targets/settings.rs";
     spec: "../../kata-configdev/fuzz/fuzz_targets/spec.rs";
-    hub_answer: "../../kbs-client/fuzz/fuzz_targets/hub_answer.rs";
-    offline: "../../kbs-client/fuzz/fuzz_targets/offline.rs";
+    annotations: "../../keys/fuzz/fuzz_targets/annotations.rs";
+    options: "../../keys/fuzz/fuzz_targets/options.rs";
+    packet: "../../keys/fuzz/fuzz_targets/packet.rs";
+    jwe: "../../keys/fuzz/fuzz_targets/jwe.rs";
+    private_key: "../../keys/fuzz/fuzz_targets/private_key.rs";
     archive: "../../layer-unpack/fuzz/fuzz_targets/archive.rs";
     layer: "../../layer-unpack/fuzz/fuzz_targets/layer.rs";
     request: "../../memory-disk/fuzz/fuzz_targets/request.rs";
@@ -64,9 +67,6 @@ replay! {
     mounts: "../../node-installer/fuzz/fuzz_targets/mounts.rs";
     manifest: "../../oci-image/fuzz/fuzz_targets/manifest.rs";
     reference: "../../oci-image/fuzz/fuzz_targets/reference.rs";
-    annotations: "../../keys/fuzz/fuzz_targets/annotations.rs";
-    options: "../../keys/fuzz/fuzz_targets/options.rs";
-    packet: "../../keys/fuzz/fuzz_targets/packet.rs";
     version: "../../program-version/fuzz/fuzz_targets/version.rs";
     document: "../../registry-config/fuzz/fuzz_targets/document.rs";
     resource_uri: "../../registry-config/fuzz/fuzz_targets/resource_uri.rs";

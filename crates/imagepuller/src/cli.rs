@@ -27,7 +27,7 @@ mod status;
 pub use request::DEFAULT_SOCKET;
 
 /// The rooms whose debug lines a `--log-level` shows.
-const OWN_ROOMS: [&str; 4] = ["imagepuller", "registry_client", "layer_store", "kbs_client"];
+const OWN_ROOMS: [&str; 4] = ["imagepuller", "registry_client", "layer_store", "cdh_client"];
 
 /// Who says what is asked for again, and nothing else: somebody at a terminal waits for it.
 const WAITING_ROOMS: [&str; 2] = ["registry_client::retry", "imagepuller::pull::sources"];

@@ -88,7 +88,7 @@ pub enum Error {
     Unusable(#[from] Unusable),
     /// The source gave no secret that only the guest may see, or there is none.
     #[error("cannot {0}")]
-    Confidential(#[from] kbs_client::Error),
+    Confidential(#[from] cdh_client::Error),
     /// What a reference names cannot be had, or is not what it should be. Which of these, the
     /// error does not tell: it leaves the guest.
     #[error("{reference}: the broker gave nothing usable to this guest{}", told(why.as_deref()))]
@@ -169,7 +169,7 @@ pub enum Error {
         /// The agent's socket.
         socket: PathBuf,
         /// Why not.
-        fault: kbs_client::Fault,
+        fault: cdh_client::Fault,
     },
     /// The caller gave less time than the pull takes.
     #[error(
@@ -233,7 +233,7 @@ impl Error {
             | Self::Layer { .. }
             | Self::Encryption { .. } => Kind::Data,
             Self::Locked { .. } | Self::Withheld { .. } => Kind::Denied,
-            Self::Confidential(kbs_client::Error::Unavailable { .. }) | Self::EventLog { .. } => {
+            Self::Confidential(cdh_client::Error::Unavailable { .. }) | Self::EventLog { .. } => {
                 Kind::Unreachable
             }
             Self::Confidential(_) => Kind::Data,

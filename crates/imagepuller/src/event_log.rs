@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kbs_client::{AttestationAgent, Extended, Fault};
+use cdh_client::{AttestationAgent, Extended, Fault};
 use oci_image::digest::Digest;
 use pull_route::Settings;
 use tokio::sync::Mutex;

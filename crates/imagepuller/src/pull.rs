@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use kbs_client::AttestationAgent;
+use cdh_client::AttestationAgent;
 use layer_store::layer::Layer;
 use layer_store::mount;
 use layer_store::store::Store;

@@ -12,7 +12,7 @@
 //! wrap.
 //!
 //! Not here: encryption, signatures, whether a certificate is good, where keys come from
-//! (`registry-config`, `kbs-client`), and that a layer without its key is never taken for a plain
+//! (`registry-config`, `cdh-client`), and that a layer without its key is never taken for a plain
 //! one (`imagepuller`).
 //!
 //! Begin at [`PrivateKey::read`] and [`Encryption::parse`].

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cdh_client::AttestationAgent;
 use clap::Args;
-use kbs_client::AttestationAgent;
 use registry_client::{Documents, HubConfiguration};
 use registry_config::ResourceSource;
 use tracing::Level;

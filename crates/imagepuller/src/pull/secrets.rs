@@ -1,7 +1,7 @@
 //! Fetches what only the guest may see, by reference: the credentials and the roots of one pull.
 
+use cdh_client::REQUEST_LIMIT;
 use docker_config::DockerConfig;
-use kbs_client::{Client, REQUEST_LIMIT};
 use pull_route::{Route, Settings};
 use registry_config::{RegistryHost, ResourceSource, ResourceUri, Roots};
 use zeroize::Zeroizing;
@@ -41,8 +41,8 @@ impl Secrets {
         reference: &ResourceUri,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let client = Client::new(self.source(settings), REQUEST_LIMIT);
-        let fetched = client.resource(reference).await;
+        let source = self.source(settings);
+        let fetched = cdh_client::resource(source, reference, REQUEST_LIMIT).await;
         fetched.map_err(|error| self.failed(&reference.to_string(), error))
     }
 
@@ -78,8 +78,8 @@ impl Secrets {
         name: &str,
         settings: &Settings,
     ) -> Result<Zeroizing<Vec<u8>>, Error> {
-        let client = Client::new(self.source(settings), REQUEST_LIMIT);
-        let unwrapped = client.unwrap(packet).await;
+        let source = self.source(settings);
+        let unwrapped = cdh_client::unwrap_packet(source, packet, REQUEST_LIMIT).await;
         unwrapped.map_err(|error| self.failed(name, error))
     }
 
@@ -88,7 +88,7 @@ impl Secrets {
         self.reasons.withhold(reference, why)
     }
 
-    fn failed(&self, reference: &str, error: kbs_client::Error) -> Error {
+    fn failed(&self, reference: &str, error: cdh_client::Error) -> Error {
         match error.is_about_resource() {
             true => self.withhold(reference, &error.to_string()),
             false => error.into(),

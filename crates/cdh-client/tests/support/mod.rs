@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kbs_client::{Client, Error};
+use cdh_client::{Error, resource};
 use registry_config::{ResourceSource, ResourceUri};
 
 /// In every secret, and in whatever a hostile server says that could be one.
@@ -39,7 +39,7 @@ pub fn source(text: &str) -> ResourceSource {
 /// Asks a source for a resource.
 pub fn ask(text: &str, uri: &ResourceUri, limit: Duration) -> Result<Vec<u8>, String> {
     let source = source(text);
-    run(Client::new(Some(&source), limit).resource(uri))
+    run(resource(Some(&source), uri, limit))
 }
 
 /// The resource that tests ask for.

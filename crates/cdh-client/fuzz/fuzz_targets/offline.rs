@@ -2,13 +2,13 @@
 //! larger than the file.
 #![cfg_attr(fuzzing, no_main)]
 
-use kbs_client::fuzz::find;
+use cdh_client::fuzz::find;
 
 fuzzing::target!(|bytes: &[u8]| {
     match find(bytes, "a/b/c") {
-        Ok(found) => {
-            assert!(found.resource.is_some() || found.repeated == 0);
-            assert!(found.resource.is_none_or(|resource| resource.len() < bytes.len()));
+        Ok((found, times)) => {
+            assert!(times > 0 || found.is_empty());
+            assert!(found.len() < bytes.len());
         }
         Err(fault) => assert!(fault.to_string().starts_with("is not as it has to be: ")),
     }

@@ -4,8 +4,8 @@
 
 use crate::support;
 
+use cdh_client::resource;
 use confidential_fixtures::{DataHub, Vault};
-use kbs_client::Client;
 use registry_config::ResourceUri;
 use support::{PATIENT, TAG, ask, run, uri};
 
@@ -65,6 +65,6 @@ fn an_error_names_the_source_or_says_that_there_is_none() {
     let expected = "get kbs:///repo/type/tag: file=/nonexistent/file cannot be read: entity not \
         found";
     assert_eq!(error, expected);
-    let error = run(Client::new(None, PATIENT).resource(&uri(TAG))).unwrap_err();
+    let error = run(resource(None, &uri(TAG), PATIENT)).unwrap_err();
     assert!(error.contains("there is no CDH to ask"), "{error}");
 }

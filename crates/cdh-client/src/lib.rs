@@ -6,11 +6,11 @@
 //! into the guest. Each answer is bounded in time and bytes, and trusted for nothing but its
 //! content; errors say why the source failed, and repeat neither secrets nor foreign texts.
 //!
-//! Not here: what a secret is used for, and under which rules (`registry-client`, `ocicrypt`), and
+//! Not here: what a secret is used for, and under which rules (`registry-client`, `keys`), and
 //! which source there is (`[resources]`, read by `registry-config`). Nothing is kept, and nothing is
 //! read from the environment. Memory that held a secret is zeroed.
 //!
-//! Begin at [`Client::new`], then [`Client::resource`].
+//! Begin at [`resource`].
 //!
 //! - `client`: the source, and how it is asked; `hub`, `files`: the two kinds.
 //! - `unwrap`: keys that the hub unwraps.
@@ -23,13 +23,11 @@ mod client;
 mod error;
 mod files;
 mod hub;
-mod limits;
 mod unwrap;
 
 pub use attestation_agent::{AttestationAgent, Extended};
-pub use client::Client;
+pub use client::{MAX_RESOURCE_BYTES, REQUEST_LIMIT, resource, unwrap_packet};
 pub use error::{Error, Fault};
-pub use limits::{MAX_RESOURCE_BYTES, REQUEST_LIMIT};
 
 /// The readers of foreign bytes, for the fuzz targets only.
 #[doc(hidden)]

@@ -1,8 +1,8 @@
 //! Invariant: any bytes are a resource, or options, that fit them, or refused without being quoted.
 #![cfg_attr(fuzzing, no_main)]
 
-use kbs_client::Fault;
-use kbs_client::fuzz::{hub_answer, options};
+use cdh_client::Fault;
+use cdh_client::fuzz::{hub_answer, options};
 
 fuzzing::target!(|bytes: &[u8]| {
     match hub_answer(bytes) {

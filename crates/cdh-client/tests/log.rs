@@ -8,7 +8,6 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use confidential_fixtures::{DataHub, Vault};
-use kbs_client::Client;
 use support::{PATIENT, PLANTED, TAG, ask, assert_clean, run, source, uri};
 
 const SECRET: &str = "hunter2 and more";
@@ -42,12 +41,12 @@ fn nothing_is_logged_that_is_secret() {
             ask(&source, &uri("repo/type/absent"), PATIENT).unwrap_err();
         }
         let hub = source(&socket);
-        let client = Client::new(Some(&hub), PATIENT);
-        run(client.unwrap(b"{\"kid\":\"hunter2\"}")).unwrap_err();
+        let packet = b"{\"kid\":\"hunter2\"}";
+        run(cdh_client::unwrap_packet(Some(&hub), packet, PATIENT)).unwrap_err();
     });
     let log = String::from_utf8(log.lock().unwrap().clone()).unwrap();
     // The host reads the console: no line of this room names a resource.
-    let own: Vec<_> = log.lines().filter(|line| line.contains("kbs_client")).collect();
+    let own: Vec<_> = log.lines().filter(|line| line.contains("cdh_client")).collect();
     assert!(own.iter().any(|line| line.contains("more than once")), "{log}");
     assert!(!own.iter().any(|line| line.contains("kbs:///") || line.contains(TAG)), "{log}");
     assert!(SECRET.contains(PLANTED));

@@ -10,7 +10,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use confidential_fixtures::{DataHub, Vault, recorded, recorded_bytes, recorded_call};
-use kbs_client::Client;
 use registry_config::ResourceSource;
 use serde_json::Value;
 use support::{PATIENT, answering, run};
@@ -27,7 +26,7 @@ fn packet(name: &str) -> Vec<u8> {
 
 fn unwrap(socket: &Path, packet: &[u8], limit: Duration) -> Result<Vec<u8>, String> {
     let source = ResourceSource::DataHub(socket.to_owned());
-    run(Client::new(Some(&source), limit).unwrap(packet))
+    run(cdh_client::unwrap_packet(Some(&source), packet, limit))
 }
 
 #[test]
@@ -63,7 +62,7 @@ fn a_key_that_is_not_there_is_an_error() {
     }
     let file = ResourceSource::Files("/nonexistent".into());
     for source in [None, Some(&file)] {
-        let error = run(Client::new(source, PATIENT).unwrap(&packet("tar"))).unwrap_err();
+        let error = run(cdh_client::unwrap_packet(source, &packet("tar"), PATIENT)).unwrap_err();
         assert!(error.contains("there is no CDH to ask"), "{error}");
     }
 }

@@ -4,7 +4,6 @@
 //! Such a file is as secret as the place where it lies: use it only on a file system that no one
 //! else can read.
 
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
@@ -28,15 +27,15 @@ pub async fn fetch(path: &Path, uri: &ResourceUri) -> Result<Zeroizing<Vec<u8>>,
     let file = path.to_owned();
     let work = tokio::task::spawn_blocking(move || read_now(&file, MAX_FILE_BYTES));
     let text = work.await.unwrap_or(Err(Fault::File(ErrorKind::Other)))?;
-    let found = find(&text, uri.path())?;
-    if found.repeated > 0 {
+    let (found, times) = find(&text, uri.path())?;
+    if times > 1 {
         tracing::warn!(
             file = %path.display(),
-            repeated = found.repeated,
+            repeated = times - 1,
             "the resource stands in the file more than once; the last one counts"
         );
     }
-    found.resource.ok_or(Fault::NotThere)
+    if times == 0 { Err(Fault::NotThere) } else { Ok(found) }
 }
 
 fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault> {
@@ -47,32 +46,18 @@ fn read_now(path: &Path, limit_bytes: usize) -> Result<Zeroizing<Vec<u8>>, Fault
     })
 }
 
-/// What a file has for one name.
-pub struct Lookup {
-    /// The resource, if there is one.
-    pub resource: Option<Zeroizing<Vec<u8>>>,
-    /// How often the name stands in the file again.
-    pub repeated: usize,
-}
-
-impl fmt::Debug for Lookup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lookup").finish_non_exhaustive()
-    }
-}
-
-/// Looks a name up in the text of a file. Of several entries the last one counts, as in the guest
-/// components.
+/// Looks a name up in the text of a file, and says how often it stands there. Of several entries the
+/// last one counts, as in the guest components.
 ///
 /// # Errors
 ///
 /// [`Fault::Content`] where the text is not such a file, all other entries included: a broken file
 /// is not half believed.
-pub fn find(text: &[u8], name: &str) -> Result<Lookup, Fault> {
+pub fn find(text: &[u8], name: &str) -> Result<(Zeroizing<Vec<u8>>, usize), Fault> {
     let content = |rule| Fault::Content { rule };
     let object = read_object(text, Limits::of_bytes(text.len()), Duplicates::Kept);
     let object = object.map_err(|_| content("it is not one JSON object of strings"))?;
-    let mut found = Lookup { resource: None, repeated: 0 };
+    let (mut found, mut times) = (Zeroizing::default(), 0);
     for (key, value) in object.members() {
         let text = value.text();
         let text = text.ok_or(content("it is not one JSON object of strings"))?;
@@ -81,11 +66,10 @@ pub fn find(text: &[u8], name: &str) -> Result<Lookup, Fault> {
         let length = length.map_err(|_| content("a value is not standard base64 with padding"))?;
         if key == name {
             bytes.truncate(length);
-            found.repeated += usize::from(found.resource.is_some());
-            found.resource = Some(bytes);
+            (found, times) = (bytes, times + 1);
         }
     }
-    Ok(found)
+    Ok((found, times))
 }
 
 #[cfg(test)]
@@ -110,20 +94,18 @@ mod tests {
             ("a/b", None),
             ("A/b/c", None),
         ] {
-            let found = find(text, name).unwrap();
-            let found_bytes = found.resource.as_deref().map(Vec::as_slice);
-            assert_eq!(found_bytes, expected.map(str::as_bytes), "{name}");
-            assert_eq!(found.repeated, 0);
+            let (found, times) = find(text, name).unwrap();
+            assert_eq!(found.as_slice(), expected.unwrap_or("").as_bytes(), "{name}");
+            assert_eq!(times, usize::from(expected.is_some()), "{name}");
         }
-        assert!(find(b"{}", "a/b/c").unwrap().resource.is_none());
+        assert_eq!(find(b"{}", "a/b/c").unwrap().1, 0);
     }
 
     #[test]
     fn last_of_several_entries_counts() {
         let text = br#"{"a": "YQ==", "b": "Yg==", "a": "Yw==", "a": "ZA=="}"#;
-        let found = find(text, "a").unwrap();
-        assert_eq!(found.resource.unwrap().as_slice(), b"d");
-        assert_eq!(found.repeated, 2);
+        let (found, times) = find(text, "a").unwrap();
+        assert_eq!((found.as_slice(), times), (&b"d"[..], 3));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::support;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
+use cdh_client::{AttestationAgent, Extended};
 use confidential_fixtures::recorded_call;
-use kbs_client::{AttestationAgent, Extended};
 use support::{answering, assert_clean, wait};
 
 /// What the recorded agent said to the recorded client.
