@@ -1,6 +1,6 @@
 //! The JSON and the base64url that messages and keys are written in.
 
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{GeneralPurpose, URL_SAFE_NO_PAD};
 use base64::{Engine, decoded_len_estimate};
 use foreign_text::json::{self, Duplicates, JsonRule, Limits};
 pub(crate) use foreign_text::json::{Kind, Object, Text, Value};
@@ -27,9 +27,13 @@ pub(crate) fn object(text: &[u8]) -> Result<Object<'_>, &'static str> {
 /// Decodes base64url as RFC 7515 section 2 has it: without padding, without white space, and with
 /// no bit left over.
 pub(crate) fn base64url(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    // Into memory of our own: what is decoded before an error is part of a key, too.
+    decode(&URL_SAFE_NO_PAD, text)
+}
+
+/// Decodes into memory of our own: what is decoded before an error is part of a key, too.
+pub(crate) fn decode(alphabet: &GeneralPurpose, text: &str) -> Option<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; decoded_len_estimate(text.len())]);
-    let written = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
+    let written = alphabet.decode_slice(text, &mut bytes).ok()?;
     bytes.truncate(written);
     Some(bytes)
 }

@@ -68,8 +68,9 @@ impl Jwe {
         let mut recipients = Vec::new();
         let mut unsupported = Vec::new();
         let mut encryption: Option<&ContentEncryption> = None;
-        for (header, encrypted_key) in members.recipients() {
-            let header = Header::merge([protected.as_ref(), members.unprotected(), header])?;
+        for (header, encrypted_key) in &members.recipients {
+            let headers = [&protected, &members.unprotected, header];
+            let header = Header::merge(headers.map(Option::as_ref))?;
             let asked = header.encryption()?;
             if encryption.is_some_and(|earlier| !std::ptr::eq(earlier, asked)) {
                 return Err("it has recipients with different content encryptions (enc)".to_owned());

@@ -8,8 +8,9 @@ use oci_image::digest::Digest;
 use zeroize::Zeroizing;
 
 use crate::decryptor::{Decryptor, Forged};
+use crate::members::{self, InvalidJson};
 use crate::options::{
-    HMAC_BYTES, InvalidOptions, KEY_BYTES, NONCE_BYTES, PrivateOptions, PublicOptions,
+    HMAC_BYTES, InvalidOptions, KEY_BYTES, MAX_OPTIONS_BYTES, NONCE_BYTES, PublicOptions,
 };
 
 /// What [`LayerKey::tag`] hashes before the diff ID, so that it is no HMAC of any layer.
@@ -18,20 +19,29 @@ const TAG_LABEL: &[u8] = b"configdev: the name of a decrypted layer\0";
 /// The key of one layer.
 #[derive(Clone)]
 pub struct LayerKey {
-    key: Zeroizing<[u8; KEY_BYTES]>,
-    nonce: Zeroizing<[u8; NONCE_BYTES]>,
+    pub(crate) key: Zeroizing<[u8; KEY_BYTES]>,
+    pub(crate) nonce: Zeroizing<[u8; NONCE_BYTES]>,
     hmac: [u8; HMAC_BYTES],
 }
 
 impl LayerKey {
     /// Reads the private options, which are the JSON that any wrapping wraps.
     ///
+    /// Their `digest` is not read. buildah and skopeo write the digest of the blob that they
+    /// compressed and encrypted in one step, which is nowhere in the image that they made.
+    ///
     /// # Errors
     ///
     /// [`InvalidOptions`], which says nothing of what is in them.
     pub fn parse(private: &[u8], public: &PublicOptions) -> Result<Self, InvalidOptions> {
-        let PrivateOptions { key, nonce } = PrivateOptions::parse(private)?;
-        Ok(Self { key, nonce, hmac: public.hmac })
+        let options = members::object(private, MAX_OPTIONS_BYTES)?;
+        let cipher = members::inner(&options, "cipheroptions")?;
+        let cipher = cipher.ok_or(InvalidJson::Missing("cipheroptions"))?;
+        Ok(Self {
+            key: members::array(&options, "symkey")?,
+            nonce: members::array(cipher, "nonce")?,
+            hmac: public.hmac,
+        })
     }
 
     /// The cipher at the beginning of the layer.

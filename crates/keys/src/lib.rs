@@ -21,9 +21,9 @@
 //!   [`certificate`]: whose key it is; [`jwe`]: RFC 7516.
 //! - `encryption`: the annotations of a layer, and the ways to its key; `unwrap`: which of them it
 //!   was, or why none.
-//! - [`options`]: what is said about the cipher in public, and what only with a key.
+//! - [`options`]: what is said about the cipher in public.
 //! - [`packet`]: a key wrapped with a key of a key broker.
-//! - `layer_key`: a layer's key; [`decryptor`]: the cipher.
+//! - `layer_key`: a layer's key, which wrappings wrap; [`decryptor`]: the cipher.
 //! - `effort`: how much work all that may be.
 //! - `json`: the JSON of JOSE; `members`: objects that no two readers read differently.
 

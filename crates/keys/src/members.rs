@@ -6,10 +6,11 @@
 //! words: the text may hold a key.
 
 use base64::engine::general_purpose::STANDARD;
-use base64::{Engine as _, decoded_len_estimate};
 pub(crate) use foreign_text::json::Object;
 use foreign_text::json::{self, Ambiguous, Duplicates, JsonRule, Limits, Value};
 use zeroize::Zeroizing;
+
+use crate::json::decode;
 
 /// Why a text is not the object that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,12 +101,7 @@ pub(crate) fn bytes(
     object: &Object<'_>,
     name: &'static str,
 ) -> Result<Zeroizing<Vec<u8>>, InvalidJson> {
-    let text = required(object, name)?;
-    // Into memory of our own: what is decoded before an error is part of a key, too.
-    let mut bytes = Zeroizing::new(vec![0; decoded_len_estimate(text.len())]);
-    let decoded = STANDARD.decode_slice(text, &mut bytes);
-    bytes.truncate(decoded.map_err(|_| InvalidJson::Base64(name))?);
-    Ok(bytes)
+    decode(&STANDARD, required(object, name)?).ok_or(InvalidJson::Base64(name))
 }
 
 /// A known number of bytes that have to be there.

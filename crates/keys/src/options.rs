@@ -1,9 +1,8 @@
-//! What is said about the cipher of a layer: in public, and only with a key.
+//! What is said about the cipher of a layer in public.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use foreign_text::shown;
-use zeroize::Zeroizing;
 
 use crate::members::{self, InvalidJson};
 
@@ -74,28 +73,6 @@ impl PublicOptions {
     pub(crate) fn parse_annotation(base64: &str) -> Result<Self, InvalidOptions> {
         let text = STANDARD.decode(base64);
         Self::parse(&text.map_err(|_| InvalidJson::Base64("pubopts"))?)
-    }
-}
-
-/// The private options: what every wrapping wraps.
-///
-/// Their `digest` is not read. buildah and skopeo write the digest of the blob that they compressed
-/// and encrypted in one step, which is nowhere in the image that they made.
-pub(crate) struct PrivateOptions {
-    pub(crate) key: Zeroizing<[u8; KEY_BYTES]>,
-    pub(crate) nonce: Zeroizing<[u8; NONCE_BYTES]>,
-}
-
-impl PrivateOptions {
-    /// Reads the JSON that was wrapped.
-    pub(crate) fn parse(text: &[u8]) -> Result<Self, InvalidOptions> {
-        let options = members::object(text, MAX_OPTIONS_BYTES)?;
-        let cipher = members::inner(&options, "cipheroptions")?;
-        let cipher = cipher.ok_or(InvalidJson::Missing("cipheroptions"))?;
-        Ok(Self {
-            key: members::array(&options, "symkey")?,
-            nonce: members::array(cipher, "nonce")?,
-        })
     }
 }
 

@@ -12,11 +12,8 @@ use std::fmt;
 
 use aws_lc_rs::agreement;
 use aws_lc_rs::rsa::OaepPrivateDecryptingKey;
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use serde_json::json;
 
-use crate::algorithm::{CURVES, Curve, KeyAlgorithm};
+use crate::algorithm::{Curve, KeyAlgorithm};
 
 pub(crate) use jwk::public_point;
 
@@ -105,12 +102,6 @@ pub enum KeyError {
         or +A128KW, that fits the kind of key, or without alg"
     )]
     JwkAlgorithm(&'static str),
-    /// The public half is asked of a key that does not give it out here.
-    #[error("only keys on a curve are given out as public JWK")]
-    NotOnCurve,
-    /// The machine's source of randomness failed.
-    #[error("there is no randomness to make one from")]
-    NoRandomness,
 }
 
 impl PrivateKey {
@@ -142,44 +133,13 @@ impl PrivateKey {
         }
     }
 
-    /// A fresh key on P-256, for a peer who encrypts to its public half with ECDH-ES+A256KW.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::NoRandomness`].
-    pub fn generate_p256() -> Result<Self, KeyError> {
-        let curve = &CURVES[0];
-        let key = agreement::PrivateKey::generate(curve.agreement);
-        Ok(Self {
-            kind: Kind::Ec { curve, key: key.map_err(|_| KeyError::NoRandomness)? },
-            algorithm: KeyAlgorithm::from_name("ECDH-ES+A256KW"),
-        })
-    }
-
-    /// The public half as a JWK (RFC 7518 section 6.2.1), with `alg` if the key is for one
-    /// algorithm only.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError::NotOnCurve`] for RSA.
-    pub fn public_jwk(&self) -> Result<serde_json::Value, KeyError> {
-        let Kind::Ec { curve, key } = &self.kind else {
-            return Err(KeyError::NotOnCurve);
-        };
-        let public = key.compute_public_key();
-        let public = public.map_err(|_| KeyError::Inconsistent)?;
-        let coordinates = public.as_ref().get(1..).ok_or(KeyError::Inconsistent)?;
-        let (x, y) = coordinates.split_at(coordinates.len() / 2);
-        let mut jwk = json!({
-            "kty": "EC",
-            "crv": curve.name,
-            "x": URL_SAFE_NO_PAD.encode(x),
-            "y": URL_SAFE_NO_PAD.encode(y),
-        });
-        if let (Some(algorithm), Some(members)) = (self.algorithm, jwk.as_object_mut()) {
-            members.insert("alg".to_owned(), algorithm.name.into());
+    /// The public half of a key on a curve, uncompressed as SEC1 has it: for tests only.
+    #[doc(hidden)]
+    pub fn public_point(&self) -> Option<Vec<u8>> {
+        match &self.kind {
+            Kind::Rsa(_) => None,
+            Kind::Ec { key, .. } => key.compute_public_key().ok().map(|key| key.as_ref().to_vec()),
         }
-        Ok(jwk)
     }
 
     /// The kind in words for a message, such as `RSA` or `P-256 (ECDH-ES+A256KW only)`.

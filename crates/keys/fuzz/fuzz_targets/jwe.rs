@@ -7,13 +7,17 @@ use std::sync::LazyLock;
 use keys::{Effort, Jwe, PrivateKey, Refused};
 
 /// The key of RFC 7520 section 5.4, with which the seeds `flattened`, `general` and `compact` were
-/// made, and a fresh one.
+/// made, and that of RFC 7517 appendix A.2.
 static KEYS: LazyLock<[PrivateKey; 2]> = LazyLock::new(|| {
     let jwk = br#"{"kty":"EC","crv":"P-384",
         "x":"YU4rRUzdmVqmRtWOs2OpDE_T5fsNIodcG8G5FWPrTPMyxpzsSOGaQLpe2FpxBmu2",
         "y":"A8-yxCHxkfBz3hKZfI1jUYMjUhsEveZ9THuwFjH2sCNdtksRJU7D5-SkgaFL1ETP",
         "d":"iTx2pk7wW-GqJkHcEkFQb2EFyYcO7RugmaW3mRrQVAOUiPommT0IdnYK2xDlZh-j"}"#;
-    [PrivateKey::read(jwk, None).unwrap(), PrivateKey::generate_p256().unwrap()]
+    let other = br#"{"kty":"EC","crv":"P-256","alg":"ECDH-ES+A256KW",
+        "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+        "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM",
+        "d":"870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE"}"#;
+    [&jwk[..], other].map(|jwk| PrivateKey::read(jwk, None).unwrap())
 });
 
 fn check(text: &str) {

@@ -13,8 +13,9 @@ pub(super) struct Members<'a> {
     /// As it was written: this text is authenticated, not what it means.
     protected_text: Option<Text<'a>>,
     protected: Option<Zeroizing<Vec<u8>>>,
-    unprotected: Option<Object<'a>>,
-    recipients: Vec<Entry<'a>>,
+    pub(super) unprotected: Option<Object<'a>>,
+    /// In their order.
+    pub(super) recipients: Vec<Entry<'a>>,
     aad: Option<Text<'a>>,
     iv: Vec<u8>,
     ciphertext: Vec<u8>,
@@ -22,7 +23,7 @@ pub(super) struct Members<'a> {
 }
 
 /// A recipient's own header, and the content's key as it was wrapped for it.
-type Entry<'a> = (Option<Object<'a>>, Vec<u8>);
+pub(super) type Entry<'a> = (Option<Object<'a>>, Vec<u8>);
 
 impl<'a> Members<'a> {
     pub(super) fn read(text: &'a [u8]) -> Result<Self, String> {
@@ -80,16 +81,6 @@ impl<'a> Members<'a> {
             "it has a protected header that is no JSON object, or has a member twice";
         let header = self.protected.as_ref().map(|text| json::object(text));
         header.transpose().map_err(|_| HEADER)
-    }
-
-    pub(super) fn unprotected(&self) -> Option<&Object<'a>> {
-        self.unprotected.as_ref()
-    }
-
-    /// The recipients, in their order.
-    pub(super) fn recipients(&self) -> impl Iterator<Item = (Option<&Object<'a>>, &[u8])> {
-        let recipients = self.recipients.iter();
-        recipients.map(|(header, encrypted_key)| (header.as_ref(), encrypted_key.as_slice()))
     }
 
     /// The content, with what is authenticated beside it (RFC 7516 section 5.1, step 14).

@@ -1,5 +1,10 @@
 use super::*;
+use crate::LayerKey;
 use crate::vector::{PRIVATE, PUBLIC};
+
+fn private(text: &str) -> Result<LayerKey, InvalidOptions> {
+    LayerKey::parse(text.as_bytes(), &PublicOptions::parse(PUBLIC.as_bytes()).unwrap())
+}
 
 fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "{from}");
@@ -44,13 +49,13 @@ fn the_public_options_choose_nothing() {
 #[test]
 fn the_private_options_have_everything_that_it_takes() {
     let (key, nonce) = ("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "8PHy8/T19vf4+fr7/P3+/w==");
-    let read = PrivateOptions::parse(PRIVATE.as_bytes()).unwrap();
+    let read = private(PRIVATE).unwrap();
     assert_eq!(read.key[..], (0..32).collect::<Vec<u8>>());
     assert_eq!(read.nonce[..], (240..=255).collect::<Vec<u8>>());
     for (from, to) in
         [("\"digest\"", "\"hash\""), ("sha256:8f", "sha1:8f"), ("sha256:8f", "sha256:00")]
     {
-        let read = PrivateOptions::parse(replaced(PRIVATE, from, to).as_bytes());
+        let read = private(&replaced(PRIVATE, from, to));
         assert!(read.is_ok(), "the digest of a tool's source, {to}");
     }
     for (from, to, expected) in [
@@ -63,7 +68,7 @@ fn the_private_options_have_everything_that_it_takes() {
         ("\"nonce\":", "\"nonce\":\"\",\"nonce\":", InvalidJson::Twice("nonce").into()),
     ] {
         let text = replaced(PRIVATE, from, to);
-        let error = PrivateOptions::parse(text.as_bytes()).err();
+        let error = private(&text).err();
         assert_eq!(error, Some(expected), "{text}");
     }
 }
@@ -78,7 +83,7 @@ fn errors_repeat_nothing_that_was_wrapped() {
         replaced(PRIVATE, "\"symkey\":", "\"symkey\":\"AAEC\","),
         replaced(PRIVATE, "\"digest\":", "\"AAEC\":").replace("8PHy", "h8PHy"),
     ] {
-        let error = PrivateOptions::parse(text.as_bytes()).err().unwrap();
+        let error = private(&text).err().unwrap();
         let all = format!("{error} {error:?}");
         assert!(!all.contains("AAEC") && !all.contains("h8"), "{all}");
     }

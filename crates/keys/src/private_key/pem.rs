@@ -1,6 +1,5 @@
 //! PEM (RFC 7468): the one private key among the blocks of a text.
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
@@ -109,10 +108,5 @@ fn decode(body: &[&str]) -> Result<Zeroizing<Vec<u8>>, KeyError> {
     let length = body.iter().map(|line| line.len()).sum();
     let mut joined = Zeroizing::new(String::with_capacity(length));
     body.iter().for_each(|line| joined.push_str(line));
-    // In one piece, so that no copy of a part stays behind.
-    let mut der = Zeroizing::new(vec![0; length]);
-    let written =
-        STANDARD.decode_slice(joined.as_bytes(), &mut der).map_err(|_| KeyError::Damaged("PEM"))?;
-    der.truncate(written);
-    Ok(der)
+    crate::json::decode(&STANDARD, &joined).ok_or(KeyError::Damaged("PEM"))
 }

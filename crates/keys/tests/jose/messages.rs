@@ -13,9 +13,13 @@ fn key(jwk: &Value) -> PrivateKey {
     PrivateKey::read(jwk.as_str().unwrap().as_bytes(), None).unwrap()
 }
 
-/// One that belongs to nobody here.
+/// One that belongs to nobody here: RFC 7517 appendix A.2.
 fn stranger() -> PrivateKey {
-    PrivateKey::generate_p256().unwrap()
+    let jwk = br#"{"kty":"EC","crv":"P-256","alg":"ECDH-ES+A256KW",
+        "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
+        "y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM",
+        "d":"870MB6gfuTJ4HtUnUvYMyJpr5eUZNP4Bk43bVdj3eAE"}"#;
+    PrivateKey::read(jwk, None).unwrap()
 }
 
 #[test]
