@@ -6,8 +6,8 @@
 //! is not empty counts alone, as for containerd; otherwise `*.crt` are certificate authorities, and
 //! the first `*.cert` with its `*.key` is the client's certificate.
 //!
-//! A `hosts.toml` that is no TOML is a fault, and one with a wrong type forbids its registry.
-//! containerd would log it and go on with the certificates beside it.
+//! A `hosts.toml` that cannot be read forbids its registry. containerd would log it and go on with
+//! the certificates beside it.
 
 mod hosts_toml;
 
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 use crate::printable;
 use crate::registry_file::assemble::assemble;
 use crate::registry_file::plan::{Link, Plan};
-use crate::registry_file::{ClientFiles, Import, ReadFile, Reader};
+use crate::registry_file::{ClientFiles, Import, ReadFile, Reader, forbidden};
 
 pub use hosts_toml::MAX_HOSTS_TOML_BYTES;
 
@@ -41,8 +41,8 @@ pub struct Directory {
     pub name: String,
     /// Its path, for messages and for the files in it.
     pub path: PathBuf,
-    /// Its `hosts.toml`, where there is one.
-    pub hosts_toml: Option<HostsToml>,
+    /// Its `hosts.toml`, where there is one, or why it or the directory cannot be read.
+    pub hosts_toml: Option<Result<HostsToml, String>>,
     /// The names of its other files.
     pub files: Vec<String>,
 }
@@ -68,7 +68,7 @@ pub fn read(directories: Vec<Directory>, read_file: &mut ReadFile<'_>) -> Import
 /// Who is asked for the images of each registry. Of two directories for one the first plan counts.
 pub(crate) fn plans(mut directories: Vec<Directory>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
     directories.sort_by_key(|directory| (rank(&directory.name), directory.name.clone()));
-    directories.iter().filter_map(|directory| plan(directory, reader)).collect()
+    directories.iter().map(|directory| plan(directory, reader)).collect()
 }
 
 /// Of two directories for one registry containerd takes the one without a colon, and images say
@@ -100,29 +100,33 @@ fn registry_name(directory: &str) -> String {
     }
 }
 
-fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Option<Plan> {
-    let text = directory.hosts_toml.as_ref();
-    let links = match text.filter(|text| !text.0.is_empty()) {
-        Some(text) => {
+fn plan(directory: &Directory, reader: &mut Reader<'_, '_>) -> Plan {
+    reader.source = shown_path(&directory.path);
+    let links = match &directory.hosts_toml {
+        Some(Ok(HostsToml(text))) if !text.is_empty() => {
             reader.source = shown_path(&directory.path.join(HOSTS_TOML));
-            let links = hosts_toml::links(&text.0, directory, reader)?;
+            let links = hosts_toml::links(text, directory, reader);
             tell_unnamed(directory, reader);
             links
         }
-        None => {
-            reader.source = shown_path(&directory.path);
-            vec![Link::registry(String::new(), certificate_files(directory, reader))]
+        Some(Err(why)) => {
+            reader.left_out("", why);
+            vec![Link::registry(String::new(), forbidden())]
         }
+        _ => vec![Link::registry(String::new(), certificate_files(directory, reader))],
     };
-    Some(reader.plan(registry_name(&directory.name), String::new(), links))
+    reader.plan(registry_name(&directory.name), String::new(), links)
+}
+
+/// Whether a file of this name says something about its directory's registry.
+pub fn counts(name: &str) -> bool {
+    [HOSTS_TOML, AUTHORITY, CERTIFICATE, PRIVATE_KEY].iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// Tells of certificates and keys that would count without the `hosts.toml`, which names them not.
 fn tell_unnamed(directory: &Directory, reader: &mut Reader<'_, '_>) {
     for name in &directory.files {
-        let is_kind =
-            [AUTHORITY, CERTIFICATE, PRIVATE_KEY].iter().any(|suffix| name.ends_with(suffix));
-        if is_kind && !reader.has_read(&joined(&directory.path, Path::new(name))) {
+        if counts(name) && !reader.has_read(&joined(&directory.path, Path::new(name))) {
             let text = format!("{} has no effect beside this file", printable(name));
             reader.note("", text);
         }
@@ -150,11 +154,12 @@ fn certificate_files(directory: &Directory, reader: &mut Reader<'_, '_>) -> Regi
         };
         reader.left_out(&printable(name), why);
     }
-    Registry {
+    let settings = Registry {
         ca_certs: roots(&authorities, directory, reader),
         client: reader.client(clients, false),
         ..Registry::default()
-    }
+    };
+    reader.usable(settings)
 }
 
 /// A `*.cert` and its `*.key`. Without one containerd looks for the key in the `*.cert`.

@@ -8,7 +8,8 @@
 //!
 //! An entry that would take the place of another one of the base (a literal beside a suffix, the
 //! host that an entry lends its settings to as its mirror) is left out. Nothing is lent to a mirror
-//! that was not lent to it before: it would be sent the password of another host.
+//! that was not lent to it before: it would be sent the password of another host. What the import
+//! forbids, or has asked at mirrors that cannot be taken, is forbidden.
 
 #[cfg(test)]
 mod tests;
@@ -106,8 +107,7 @@ pub fn combine(
     }
 }
 
-/// [`combine`], of which the outcome may be too large, or name a mirror that must not be asked over
-/// plain HTTP.
+/// [`combine`], of which the outcome may be too large.
 fn completed(
     base: &Document,
     imported: &Document,
@@ -129,15 +129,16 @@ fn completed(
         Finding::new(&source(Some(name)), &name.written(), Loss::Lost, text)
     };
     let own = &base.registries;
-    let mut taken = Vec::new();
+    let (mut taken, mut forbidden) = (Vec::new(), Vec::new());
     for (name, entry) in imported.registries.iter() {
         let known = entry_name(own, name.clone());
         let before = own.get(&known);
         if let (None, Some(holder)) = (before, holds_for(own, name)) {
-            if !is_keeper(&imported.registries, name, entry) {
-                let holder = holder.written();
-                let text = format!("left out: the document's own entry \"{holder}\" holds for it");
-                findings.push(lost(name, text));
+            let why = format!("the document's own entry \"{}\" holds for it", holder.written());
+            if is_forbidden(entry) || !entry.blocked.is_empty() {
+                forbidden.push((name, known, why));
+            } else if !is_keeper(&imported.registries, name, entry) {
+                findings.push(lost(name, format!("left out: {why}")));
             }
             continue;
         }
@@ -151,29 +152,20 @@ fn completed(
         taken.push((name, known, before, entry));
     }
     // Now that all entries are there that keep credentials from a mirror.
-    let mut refused = Vec::new();
     for (name, known, before, entry) in taken {
         let mut now = document.registries.get(&known).cloned().unwrap_or_default();
         match complete(&mut now, (&document.registries, &known, &before), entry, &MIRRORS) {
             Ok(()) => document.registries.set(known, now),
             Err(why) if own.get(&known).is_some() => findings.push(lost(name, why)),
             // Without its mirrors the registry itself would be asked.
-            Err(_) => refused.push(name),
+            Err(why) => forbidden.push((name, known, why)),
         }
     }
-    if refused.is_empty() {
-        return (document, findings);
+    for (name, known, why) in forbidden {
+        let ca_certs = Some(Roots::nobody("forbidden by the imported file"));
+        document.registries.set(known, Registry { ca_certs, ..Registry::default() });
+        findings.push(lost(name, format!("is forbidden: {why}")));
     }
-    let mut rest = imported.clone();
-    rest.registries = Registries::default();
-    let others = imported.registries.iter().filter(|(name, _)| !refused.contains(name));
-    others.for_each(|(name, entry)| rest.registries.set(name.clone(), entry.clone()));
-    let (document, mut findings) = completed(base, &rest, source);
-    findings.extend(refused.into_iter().map(|name| {
-        let why = "left out: a mirror of it would be lent its credentials and certificates; give \
-            the mirror an entry of its own";
-        lost(name, why.to_owned())
-    }));
     (document, findings)
 }
 
@@ -245,7 +237,9 @@ fn complete(
         // Neither may open what the other one closes.
         "would have mirrors of a registry that is forbidden".to_owned()
     } else if is_lending(&more) && lends(registries, &more) {
-        "names a mirror, which would be lent them; give the mirror an entry of its own".to_owned()
+        "would lend what it has to a mirror; give the mirror an entry of its own".to_owned()
+    } else if more.mirrors.iter().any(|mirror| !registries.allows_mirror(mirror, &more)) {
+        "has a mirror that must not be asked over plain HTTP".to_owned()
     } else {
         *now = more;
         return Ok(());

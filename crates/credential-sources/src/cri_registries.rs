@@ -187,7 +187,7 @@ fn settings(
         let files = client_files(&tls, &key, reader);
         settings.client = reader.client(files, tls.insecure_skip_verify);
     }
-    settings
+    reader.usable(settings)
 }
 
 fn credentials(
@@ -196,6 +196,7 @@ fn credentials(
     key: &str,
     reader: &mut Reader<'_, '_>,
 ) -> Option<Credentials> {
+    let has_some = !auth.password.is_empty() || !auth.auth.is_empty();
     let mut found = Vec::new();
     if !auth.username.is_empty() {
         let username = auth.username.to_string();
@@ -215,6 +216,7 @@ fn credentials(
             None => reader.left_out(&join(key, "auth"), "not base64 of \"user:password\""),
         }
     }
+    reader.is_broken |= found.is_empty() && has_some;
     let mut found = found.into_iter();
     let (first, offered) = found.next()?;
     for (name, _) in found {
@@ -230,9 +232,8 @@ fn roots(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Roots> {
     let key = join(key, "ca_file");
     let path = PathBuf::from(&tls.ca_file);
     if !path.is_absolute() {
-        let text = "not an absolute path: what it is relative to is not known here";
-        reader.left_out(&key, text);
-        return Some(Roots::default());
+        reader.broken(&key, "not an absolute path: what it is relative to is not known here");
+        return None;
     }
     reader.roots([(path, key)])
 }
@@ -250,7 +251,6 @@ fn client_files(tls: &Tls, key: &str, reader: &mut Reader<'_, '_>) -> Option<Cli
     if files.certificate.is_absolute() && files.private_key.is_absolute() {
         return Some(files);
     }
-    let text = "cert_file and key_file must stand together, as absolute paths";
-    reader.left_out(key, text);
+    reader.broken(key, "cert_file and key_file must stand together, as absolute paths");
     None
 }

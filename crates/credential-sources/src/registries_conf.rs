@@ -12,6 +12,7 @@
 
 mod repositories;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cdh_config::registries_conf::{self, Mirror, Odd, Registry};
@@ -63,9 +64,15 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             _ => reader.unknown(path),
         }
     }
+    let mut unreadable = BTreeSet::new();
     for Odd { path, wrong, .. } in &conf.odd {
         let mut registries = conf.registries.iter_mut();
-        let registry = registries.find(|registry| path.starts_with(&registry.path));
+        // Without its prefix nobody knows which registry a table is about.
+        let registry = registries.find(|registry| {
+            path.starts_with(&registry.path)
+                && *path != format!("{}.prefix", registry.path)
+                && !prefix_of(registry).is_empty()
+        });
         match (wrong, registry) {
             (None, _) => reader.unknown(path),
             (Some(wrong), None) => reader.fault(path, wrong.to_string()),
@@ -73,6 +80,7 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
             (Some(wrong), Some(registry)) => {
                 reader.lost(path, format!("{wrong}: the registry itself is not asked"));
                 registry.blocked = true;
+                unreadable.insert(prefix_of(registry));
             }
         }
     }
@@ -80,22 +88,36 @@ fn plans(keys: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Vec<Plan> {
     let tables: Vec<_> = tables.map(|registry| (prefix_of(registry), registry.blocked)).collect();
     for registry in &mut conf.registries {
         let by_digest = registry.mirror_by_digest_only;
-        registry.mirrors.retain(|mirror| {
+        registry.mirrors.retain_mut(|mirror| {
             let has_part = by_digest || mirror.pull_from_mirror != "tag-only";
             if !has_part {
                 let key = mirror_key(mirror);
                 reader.note(&key, "has no part: guests pull by digest");
             }
-            has_part && !is_blocked(mirror.location, &tables, || mirror_key(mirror), reader)
+            let blocking = blocking(mirror.location, &tables).filter(|_| has_part);
+            let Some(prefix) = blocking else {
+                return has_part;
+            };
+            reader.lost(&mirror_key(mirror), forbidden_by(&printable(prefix)));
+            // An engine passes over a blocked one, and goes by no file that is not right.
+            mirror.location = "";
+            unreadable.contains(prefix)
         });
-        let location = || format!("{}.location", registry.path);
         let is_moved = !registry.blocked && !repositories::is_own(registry);
-        registry.blocked |= is_moved && is_blocked(registry.location, &tables, location, reader);
+        let blocking = blocking(registry.location, &tables).filter(|_| is_moved);
+        if let Some(prefix) = blocking {
+            reader.lost(&format!("{}.location", registry.path), forbidden_by(&printable(prefix)));
+            registry.blocked = true;
+        }
     }
     let (groups, left_out) = repositories::groups(&conf.registries);
     for (registry, why) in left_out {
         let key = format!("{} {}", registry.path, printable(prefix_of(registry)));
-        reader.left_out(&key, format!("it is for some repositories, and {why}"));
+        let what = match registry.blocked {
+            true => "nobody is asked, its mirrors are left out",
+            false => "left out",
+        };
+        reader.lost(&key, format!("{what}: it is for some repositories, and {why}"));
     }
     let registries = conf.registries.iter();
     let whole = registries.filter(|registry| repositories::split(prefix_of(registry)).is_none());
@@ -120,28 +142,25 @@ fn add_mirrors(group: &Group<'_, '_>, plans: &mut Vec<Plan>, reader: &mut Reader
         }
         return;
     }
+    if let Some(domain) =
+        plans.iter().filter(|plan| group.is_in(plan)).max_by_key(|plan| plan.name.len())
+    {
+        let (name, key) = (group.name(), group.key());
+        plans.push(Plan { name, key, blocked, ..domain.clone() });
+        return;
+    }
     let key = links.first().map_or_else(|| group.key(), |link| link.key.clone());
     links.push(Link::registry(key.clone(), own));
     plans.push(Plan { falls_back, blocked, ..reader.plan(group.name(), key, links) });
 }
 
-/// Whether a place lies in a blocked table, which is reported. The engines look each place up again
+/// The prefix of the blocked table in which a place lies. The engines look each place up again
 /// before they ask there: the table with the longest prefix decides, of two the first.
-fn is_blocked(
-    location: &str,
-    tables: &[(&str, bool)],
-    key: impl Fn() -> String,
-    reader: &mut Reader<'_, '_>,
-) -> bool {
+fn blocking<'t>(location: &str, tables: &[(&'t str, bool)]) -> Option<&'t str> {
     let around = tables.iter().rev();
     let around = around.filter(|(prefix, _)| holds_for(prefix, location));
-    match around.max_by_key(|(prefix, _)| prefix.len()) {
-        Some((prefix, true)) => {
-            reader.lost(&key(), forbidden_by(&printable(prefix)));
-            true
-        }
-        _ => false,
-    }
+    let (prefix, is_blocked) = around.max_by_key(|(prefix, _)| prefix.len())?;
+    is_blocked.then_some(*prefix)
 }
 
 /// Whether a table with this prefix holds for images at a location.

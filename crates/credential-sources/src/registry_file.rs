@@ -41,7 +41,7 @@ pub use client::client;
 pub use document::Written;
 pub(crate) use endpoint::shown_address;
 pub(crate) use mirror_entry::forbidden_by;
-pub(crate) use reader::{ClientFiles, Reader};
+pub(crate) use reader::{ClientFiles, Reader, forbidden};
 pub use report::{MAX_FINDINGS, Report};
 
 /// Reads a file that another file names, up to [`MAX_CA_FILE_BYTES`], or says as a fragment why

@@ -254,7 +254,8 @@ impl Registries {
     /// one that names it must say `plain-http`, or, where it has no credentials to lend,
     /// `insecure-skip-verify`: what such an entry may do to its registry, asking in clear without
     /// telling anything, it may do to the mirror.
-    fn allows_mirror(&self, mirror: &Mirror, registry: &Registry) -> bool {
+    #[must_use]
+    pub fn allows_mirror(&self, mirror: &Mirror, registry: &Registry) -> bool {
         if !mirror.is_plain_http() {
             return true;
         }

@@ -18,7 +18,7 @@ fuzzing::target!(|bytes: &[u8]| {
     let (hosts_toml, ca) = (text.to_vec(), text);
     let directory = |name: String, files: Vec<String>, text: Vec<u8>| Directory {
         path: Path::new("/etc/containerd/certs.d").join(&name),
-        hosts_toml: Some(HostsToml(text.into())),
+        hosts_toml: Some(Ok(HostsToml(text.into()))),
         name,
         files,
     };

@@ -40,7 +40,7 @@ fuzzing::target!(|text: &str| {
     let directory = |name: &str| Directory {
         name: name.to_owned(),
         path: Path::new("/etc/containerd/certs.d").join(name),
-        hosts_toml: Some(HostsToml(last.to_vec().into())),
+        hosts_toml: Some(Ok(HostsToml(last.to_vec().into()))),
         files: Vec::new(),
     };
     let roots = config.config_paths().into_iter().take(2);

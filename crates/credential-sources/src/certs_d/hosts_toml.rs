@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use foreign_text::toml::{Field, Table};
-use registry_config::{Credentials, Registry, Roots, Secret};
+use registry_config::{Credentials, Registry, Secret};
 
 use super::{Directory, joined, roots};
 use crate::registry_file::endpoint::{ApiPath, Endpoint};
 use crate::registry_file::plan::{Link, Names};
-use crate::registry_file::{ClientFiles, Reader, decode_auth};
+use crate::registry_file::{ClientFiles, Reader, decode_auth, forbidden};
 use crate::registry_file::{rewrite, shown_address};
 
 /// The longest `hosts.toml`; real ones have a few hundred bytes.
@@ -18,20 +18,17 @@ pub const MAX_HOSTS_TOML_BYTES: usize = 64 << 10;
 struct Host {
     settings: Registry,
     api: ApiPath,
-    can_pull: bool,
     /// The rules for names there; `None` where they cannot be said.
     rules: Option<Vec<Names>>,
 }
 
-/// Who is asked according to a file, in order. `None` where it is no TOML, which is reported. Nobody
-/// is trusted where something in it has a wrong type: what it was meant to change is not known.
-pub(super) fn links(
-    bytes: &[u8],
-    directory: &Directory,
-    reader: &mut Reader<'_, '_>,
-) -> Option<Vec<Link>> {
-    let tree = reader.toml(bytes, MAX_HOSTS_TOML_BYTES)?;
+/// The hosts that a file has asked, in order. Nobody is trusted where it is no TOML or something in
+/// it has a wrong type: what it was meant to change is not known.
+pub(super) fn links(bytes: &[u8], directory: &Directory, reader: &mut Reader<'_, '_>) -> Vec<Link> {
     reader.is_wrong = Some(false);
+    let Some(tree) = reader.toml(bytes, MAX_HOSTS_TOML_BYTES) else {
+        return vec![Link::registry(String::new(), forbidden())];
+    };
     let mut keys = tree.table();
     let server = reader.text(&mut keys, "server");
     let hosts = reader.table(&mut keys, "host");
@@ -44,44 +41,50 @@ pub(super) fn links(
     }
     links.append(&mut own_links(server, keys, directory, reader));
     if reader.is_wrong == Some(true) {
-        links.iter_mut().for_each(|link| link.settings.ca_certs = Some(Roots::default()));
+        links.iter_mut().for_each(|link| link.settings = forbidden());
     }
-    Some(links)
+    links
 }
 
 /// A `[host."ADDRESS"]`; nothing where it has no part in pulls.
 fn mirror(
     address: &str,
-    keys: Table<'_, '_>,
+    mut keys: Table<'_, '_>,
     directory: &Directory,
     reader: &mut Reader<'_, '_>,
 ) -> Vec<Link> {
     let key = keys.path.clone();
-    let host = host(keys, directory, reader);
-    if !host.can_pull {
+    if !can_pull(&mut keys, reader) {
         reader.note(&key, "has no part: nothing is pulled from it");
         return Vec::new();
     }
+    let host = host(keys, directory, reader);
     host_links(address, &key, &host, reader)
 }
 
 /// The root of the file: the registry itself, or what stands in its place, asked after all hosts.
 fn own_links(
     server: &str,
-    keys: Table<'_, '_>,
+    mut keys: Table<'_, '_>,
     directory: &Directory,
     reader: &mut Reader<'_, '_>,
 ) -> Vec<Link> {
+    let can_pull = can_pull(&mut keys, reader);
     let host = host(keys, directory, reader);
-    let key = "server";
-    if server.is_empty() {
+    match (server, can_pull) {
         // Without a server, containerd forgets the capabilities of the root.
-        return vec![Link::registry(key.to_owned(), host.settings)];
+        ("", _) => vec![Link::registry(String::new(), host.settings)],
+        (_, true) => host_links(server, "server", &host, reader),
+        _ => Vec::new(),
     }
-    match host.can_pull {
-        true => host_links(server, key, &host, reader),
-        false => Vec::new(),
-    }
+}
+
+/// Whether a host is asked. Images are pinned by digest, for which containerd asks those that can
+/// pull.
+fn can_pull(keys: &mut Table<'_, '_>, reader: &mut Reader<'_, '_>) -> bool {
+    let capabilities = reader.texts(keys, "capabilities");
+    let is_pull = |name: &&str| name.eq_ignore_ascii_case("pull");
+    capabilities.is_empty() || capabilities.iter().any(is_pull)
 }
 
 fn host_links(address: &str, key: &str, host: &Host, reader: &mut Reader<'_, '_>) -> Vec<Link> {
@@ -96,7 +99,6 @@ fn host_links(address: &str, key: &str, host: &Host, reader: &mut Reader<'_, '_>
 fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, '_>) -> Host {
     let ca = reader.texts(&mut keys, "ca");
     let skip_verify = reader.flag(&mut keys, "skip_verify");
-    let capabilities = reader.texts(&mut keys, "capabilities");
     let is_exact = reader.flag(&mut keys, "override_path");
     let client = keys.take("client");
     let client = client.map_or_else(Vec::new, |field| client_files(&field, directory, reader));
@@ -115,19 +117,17 @@ fn host(mut keys: Table<'_, '_>, directory: &Directory, reader: &mut Reader<'_, 
     let header = reader.table(&mut keys, "header");
     reader.tell_rest(keys);
     let credentials = header.and_then(|header| credentials(header, reader));
-    let is_pull = |name: &&str| name.eq_ignore_ascii_case("pull");
+    let settings = Registry {
+        credentials: credentials.unwrap_or_default(),
+        ca_certs: roots(&ca, directory, reader),
+        client: reader.client(client, skip_verify),
+        insecure_skip_verify: skip_verify,
+        ..Registry::default()
+    };
     Host {
-        settings: Registry {
-            credentials: credentials.unwrap_or_default(),
-            ca_certs: roots(&ca, directory, reader),
-            client: reader.client(client, skip_verify),
-            insecure_skip_verify: skip_verify,
-            ..Registry::default()
-        },
+        settings: reader.usable(settings),
         api: if is_exact { ApiPath::Exactly } else { ApiPath::Below },
         rules,
-        // Images are pinned by digest, for which containerd asks hosts that can pull.
-        can_pull: capabilities.is_empty() || capabilities.iter().any(is_pull),
     }
 }
 
@@ -144,7 +144,7 @@ fn client_files(
     let items = match items {
         Ok(items) => items,
         Err(wrong) => {
-            reader.left_out(&field.path, wrong);
+            reader.broken(&field.path, wrong);
             return Vec::new();
         }
     };
@@ -156,7 +156,7 @@ fn client_files(
                 private_key: joined(&directory.path, Path::new(private_key)),
                 key: item.path,
             }),
-            None => reader.left_out(&item.path, "neither a file nor a pair of files"),
+            None => reader.broken(&item.path, "neither a file nor a pair of files"),
         }
     }
     files
@@ -188,7 +188,7 @@ fn credentials(header: Table<'_, '_>, reader: &mut Reader<'_, '_>) -> Option<Cre
         }
         match value(&field).and_then(authorization) {
             Some(found) => credentials = Some(found),
-            None => reader.left_out(
+            None => reader.broken(
                 &field.path,
                 "neither \"Basic\" with a user name and a password nor \"Bearer\"",
             ),

@@ -22,8 +22,11 @@ fn document(entries: &[&str]) -> String {
         let (name, keys) = line.split_once(": ").unwrap_or((line, ""));
         let key = |key: &str| match key.split_once('=') {
             Some(("user", user)) => format!("username = \"{user}\"\npassword = \"hunter2\"\n"),
+            Some(("blocked", below)) => {
+                format!("mirrors = [{{ prefix = \"{below}\", fallback = false }}]\n")
+            }
             Some((key, "true")) => format!("{key} = true\n"),
-            Some((key, value)) => format!("{key} = \"{value}\"\n"),
+            Some((key, value)) => format!("{key} = \"{}\"\n", value.replace('*', " ")),
             None => format!("ca-certs = \"\"\"\n{ROOT}\"\"\"\n"),
         };
         let keys: String = keys.split_whitespace().map(key).collect();
@@ -80,21 +83,21 @@ fn an_entry_is_completed_by_groups() {
             &["a.corp: mirror=https://b.corp"],
             &["a.corp: user=u"],
             &["a.corp: mirror=https://b.corp"],
-            "its credentials are left out: the document's own entry \"a.corp\" names a mirror, \
-            which would be lent them",
+            "its credentials are left out: the document's own entry \"a.corp\" would \
+            lend what it has to a mirror",
         ),
         // A mirror whose own entry is not taken.
         (
             &[".lab", "a.corp: user=u"],
             &["a.corp: mirror=https://m.lab", keeper],
             &[".lab", "a.corp: user=u"],
-            "its mirrors are left out: the document's own entry \"a.corp\" names a mirror",
+            "its mirrors are left out: the document's own entry \"a.corp\" would lend",
         ),
         (
             &[".lab"],
             &["a.corp: user=u mirror=https://m.lab", keeper],
-            &[".lab"],
-            "left out: a mirror of it would be lent its credentials",
+            &[".lab", "a.corp: ca-certs=forbidden*by*the*imported*file"],
+            "is forbidden: its mirrors are left out: the document's own entry \"a.corp\" would lend",
         ),
         (
             &[".lab"],
@@ -102,7 +105,26 @@ fn an_entry_is_completed_by_groups() {
             &[".lab", "a.corp: mirror=https://m.lab"],
             "",
         ),
+        // The mirror's own entry is not taken, and this one allows no plain HTTP; it once ended all.
+        (
+            &["m.lab: user=m"],
+            &["a.corp: mirror=http://m.lab:5000", "m.lab:5000: plain-http=true", "b.corp: ca"],
+            &["m.lab: user=m", "a.corp: ca-certs=forbidden*by*the*imported*file", "b.corp: ca"],
+            "is forbidden: its mirrors are left out: the document's own entry \"a.corp\" has a mirror",
+        ),
         // What one forbids, the other does not open.
+        (
+            &[".", "m.lab: user=m"],
+            &["a.corp: ca-certs=none"],
+            &[".", "m.lab: user=m", "a.corp: ca-certs=forbidden*by*the*imported*file"],
+            "a.corp: is forbidden: the document's own entry \".\" holds for it",
+        ),
+        (
+            &[".corp: mirror=https://m.lab"],
+            &["a.corp: blocked=secret"],
+            &[".corp: mirror=https://m.lab", "a.corp: ca-certs=forbidden*by*the*imported*file"],
+            "a.corp: is forbidden: the document's own entry \".corp\" holds for it",
+        ),
         (
             &["a.corp: ca-certs=none"],
             &["a.corp: mirror=https://m.lab", keeper],

@@ -3,7 +3,8 @@
 //!
 //! An engine goes by the one table with the longest prefix. A document has one entry for a host, so
 //! it can say the same only where the tables do not meet: none is below another, and the table of
-//! the whole host has no mirrors of its own. A table that does not fit is left out by itself.
+//! the whole host has no mirrors of its own. A table that does not fit is left out by itself, but for
+//! what it forbids.
 //!
 //! A table that is blocked, or moved, does not end at the registry itself: beside one that does, its
 //! mirrors say `fallback = false`. For one that is blocked and has no mirror nobody is asked,
@@ -16,7 +17,7 @@ use registry_config::{RegistryHost, RegistryName};
 use super::{Entry, Mirror, Registry, endpoint, insecure, mirror_links, prefix_of};
 use crate::printable;
 use crate::registry_file::Reader;
-use crate::registry_file::plan::Link;
+use crate::registry_file::plan::{Link, Plan};
 
 /// The tables for some repositories of one host.
 pub(super) struct Group<'r, 't> {
@@ -103,40 +104,40 @@ impl<'r, 't> Group<'r, 't> {
     }
 
     fn take_out(&mut self, registries: &[Registry<'_>], left_out: &mut Vec<LeftOut<'r, 't>>) {
-        let obstacles = [false, true].map(|is_blocked| self.obstacle(is_blocked, registries));
-        let mut take_out = |part: &Part<'r, 't>, why: Option<&'static str>| {
-            left_out.extend(why.map(|why| (part.table, why)));
-            why.is_none()
+        let obstacle = self.obstacle(registries);
+        // What forbids is never left out.
+        let mut stays = |part: &mut Part<'r, 't>, why: Option<&'static str>| {
+            let Some(why) = why.filter(|_| !part.is_blocked()) else {
+                return true;
+            };
+            left_out.push((part.table, why));
+            part.places.clear();
+            part.is_blocked()
         };
         let own_insecure = self.whole.is_some_and(|whole| whole.insecure);
-        self.tables.retain(|part| {
-            let obstacle = obstacles[usize::from(part.is_blocked())];
-            take_out(part, obstacle.or_else(|| part.obstacle(own_insecure)))
+        self.tables.retain_mut(|part| {
+            let why = obstacle.or_else(|| part.obstacle(own_insecure));
+            stays(part, why)
         });
         let is_other = |part: &&Part<'_, '_>| part.is_blocked() || !part.places.is_empty();
         let others = self.tables.iter().filter(is_other);
         let prefixes: BTreeSet<_> = others.map(|part| part.repositories).collect();
         let mut seen = BTreeSet::new();
-        self.tables.retain(|part| {
+        self.tables.retain_mut(|part| {
             let name = part.repositories;
             let mut above = name.match_indices('/').map(|(at, _)| &name[..at]);
-            let is_below = !part.is_blocked() && above.any(|above| prefixes.contains(above));
-            let is_below = is_below || !seen.insert(name);
+            let is_below = above.any(|above| prefixes.contains(above)) || !seen.insert(name);
             let why = "it is below the prefix of another table, which a mirror cannot leave";
-            take_out(part, is_below.then_some(why))
+            stays(part, is_below.then_some(why))
         });
     }
 
-    /// Why a document cannot say any of the tables, of those that are blocked or of the others.
-    fn obstacle(&self, is_blocked: bool, registries: &[Registry<'_>]) -> Option<&'static str> {
+    /// Why a document cannot say any of the tables, other than those that are blocked.
+    fn obstacle(&self, registries: &[Registry<'_>]) -> Option<&'static str> {
         let is_other =
             |whole: &Registry<'_>| whole.blocked || !whole.mirrors.is_empty() || !is_own(whole);
-        match self.whole {
-            Some(_) if is_blocked => return None,
-            Some(whole) if is_other(whole) => {
-                return Some("the table of the whole host has other places or is blocked");
-            }
-            _ => {}
+        if self.whole.is_some_and(is_other) {
+            return Some("the table of the whole host has other places or is blocked");
         }
         let name = self.host.name();
         let covers = |registry: &Registry<'_>| {
@@ -147,6 +148,11 @@ impl<'r, 't> Group<'r, 't> {
             .iter()
             .any(covers)
             .then_some("a table for a whole domain holds for the host's other repositories")
+    }
+
+    /// Whether a plan is for a domain of the host.
+    pub(super) fn is_in(&self, plan: &Plan) -> bool {
+        plan.name.starts_with('.') && self.host.name().ends_with(&plan.name)
     }
 
     /// The mirrors of the tables. Findings about them go to the reader.

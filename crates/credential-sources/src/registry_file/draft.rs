@@ -1,13 +1,13 @@
 //! An entry in the making.
 
 use registry_config::{
-    Credentials, MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName,
-    Roots, is_below,
+    MAX_MIRRORS, MAX_REPOSITORY_MIRRORS, Mirror, Registry, RegistryHost, RegistryName, Roots,
+    is_below,
 };
 
 use super::endpoint::Endpoint;
 use super::plan::{Link, Names, Plan, Target};
-use super::{Entry, Report};
+use super::{Entry, Report, forbidden};
 
 /// The reason that stands in an entry's `ca-certs` where a file forbids it.
 const BLOCKED: &str = "forbidden by the imported file";
@@ -70,15 +70,18 @@ impl Draft {
         let mut own: Option<Registry> = None;
         let mut lost_mirror = false;
         let mut reason = NOBODY_LEFT;
+        let is_alone = links.len() == 1;
         for mut link in links {
             if let Err(rule) = link.settings.credentials.check() {
                 let text = format!("its credentials are left out: {rule}");
                 report.lost(&self.entry.source, &link.key, text);
-                link.settings.credentials = Credentials::Anonymous;
+                link.settings = forbidden();
             }
             if link.settings.ca_certs.as_ref().is_some_and(Roots::trusts_nobody) {
-                let text = "is not asked: its settings cannot be used";
-                report.lost(&self.entry.source, &link.key, text);
+                if !is_alone {
+                    let text = "is not asked: its settings cannot be used";
+                    report.lost(&self.entry.source, &link.key, text);
+                }
                 link.target = Target::Inexpressible;
                 reason = UNUSABLE;
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use foreign_text::toml::{Field, Table, Tree, WrongType};
+use foreign_text::toml::{Field, Table, Tree};
 use registry_config::{ClientIdentity, MAX_DOCUMENT_BYTES, Mirror, Registry, Roots};
 use zeroize::Zeroizing;
 
@@ -34,6 +34,8 @@ pub(crate) struct Reader<'r, 'f> {
     pub(crate) report: Report,
     /// Whether something in this file has a wrong type, where it is one entry of many.
     pub(crate) is_wrong: Option<bool>,
+    /// Whether some of a host's settings cannot be used.
+    pub(crate) is_broken: bool,
     read_file: &'r mut ReadFile<'f>,
     ca_files: usize,
     /// Those of [`MAX_CA_FILES`] that were read, or tried.
@@ -47,6 +49,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             source: printable(source),
             report: Report::default(),
             is_wrong: None,
+            is_broken: false,
             read_file,
             ca_files: 0,
             paths: BTreeSet::new(),
@@ -67,6 +70,20 @@ impl<'r, 'f> Reader<'r, 'f> {
     /// Something that was left out, and why.
     pub(crate) fn left_out(&mut self, key: &str, why: impl Display) {
         self.lost(key, format!("left out: {why}"));
+    }
+
+    /// Something without which its host is not asked.
+    pub(crate) fn broken(&mut self, key: &str, why: impl Display) {
+        self.is_broken = true;
+        self.left_out(key, why);
+    }
+
+    /// A host's settings. Nobody is trusted where some of them cannot be used, which forbids to ask.
+    pub(crate) fn usable(&mut self, mut settings: Registry) -> Registry {
+        if std::mem::take(&mut self.is_broken) {
+            settings = forbidden();
+        }
+        settings
     }
 
     /// Something that makes the file unusable.
@@ -154,8 +171,7 @@ impl<'r, 'f> Reader<'r, 'f> {
     }
 
     /// The first of the client certificates, which is the document's; the others are told. It is
-    /// not shown where `skip_verify` lets anyone stand in the host's place. Without one that cannot
-    /// be used its host is asked all the same: it is verified as before, and is shown less.
+    /// not shown where `skip_verify` lets anyone stand in the host's place.
     pub(crate) fn client(
         &mut self,
         files: impl IntoIterator<Item = ClientFiles>,
@@ -173,7 +189,7 @@ impl<'r, 'f> Reader<'r, 'f> {
             return None;
         }
         let client = self.client_of(&first);
-        let client = client.map_err(|why| self.left_out(&first.key, why));
+        let client = client.map_err(|why| self.broken(&first.key, why));
         client.ok()
     }
 
@@ -222,22 +238,24 @@ impl<'r, 'f> Reader<'r, 'f> {
     }
 }
 
+/// Settings with which nobody is asked.
+pub(crate) fn forbidden() -> Registry {
+    Registry { ca_certs: Some(Roots::default()), ..Registry::default() }
+}
+
 /// TOML, taken key by key. What has a wrong type is a fault, unless the file is one entry of many.
 impl Reader<'_, '_> {
     /// Parses a file of at most `limit` bytes, which bounds the parser's memory.
     pub(crate) fn toml<'i>(&mut self, bytes: &'i [u8], limit: usize) -> Option<Tree<'i>> {
         if bytes.len() > limit {
-            self.fault("", format!("the file has more than {limit} bytes"));
-            return None;
+            return self.typed("", Err(format!("the file has more than {limit} bytes")));
         }
-        let tree = Tree::parse(bytes).map_err(|error| {
-            let text = format!("not TOML at line {}: {}", error.line, error.message);
-            self.fault("", text);
-        });
-        tree.ok()
+        let tree = Tree::parse(bytes)
+            .map_err(|error| format!("not TOML at line {}: {}", error.line, error.message));
+        self.typed("", tree)
     }
 
-    fn typed<T>(&mut self, path: &str, value: Result<T, WrongType>) -> Option<T> {
+    fn typed<T>(&mut self, path: &str, value: Result<T, impl Display>) -> Option<T> {
         let value = value.map_err(|wrong| match &mut self.is_wrong {
             None => self.fault(path, wrong.to_string()),
             Some(is_wrong) => {

@@ -75,7 +75,7 @@ fn containerd(authorization: &str) -> (String, String) {
     let directory = Directory {
         name: "reg.corp".to_owned(),
         path: "/etc/containerd/certs.d/reg.corp".into(),
-        hosts_toml: Some(HostsToml(text.into_bytes().into())),
+        hosts_toml: Some(Ok(HostsToml(text.into_bytes().into()))),
         files: Vec::new(),
     };
     registry_file(certs_d::read(vec![directory], &mut |_: &Path| Err("no file".to_owned())))

@@ -42,7 +42,7 @@ fn imported(text: &str, roots: &[&[(&str, &str)]]) -> Written {
         let directory = |(name, text): &(&str, &str)| Directory {
             name: (*name).to_owned(),
             path: path.join(name),
-            hosts_toml: Some(HostsToml(text.as_bytes().to_vec().into())),
+            hosts_toml: Some(Ok(HostsToml(text.as_bytes().to_vec().into()))),
             files: Vec::new(),
         };
         root.iter().map(directory).collect()

@@ -14,7 +14,7 @@ fn hosts(name: &str, text: &str) -> Import {
     let directory = Directory {
         name: name.into(),
         path: Path::new("containerd").join(name),
-        hosts_toml: Some(HostsToml(text.as_bytes().to_vec().into())),
+        hosts_toml: Some(Ok(HostsToml(text.as_bytes().to_vec().into()))),
         files: Vec::new(),
     };
     certs_d::read(vec![directory], &mut read_file)
@@ -39,12 +39,6 @@ fn assert_fault(import: Import, expected: &str) {
 
 #[test]
 fn broken_files_are_faults() {
-    let long = format!("# {}", "hunter2 ".repeat(10_000));
-    for (text, expected) in
-        [("server = \"hunter2", "not TOML at line 1"), (&long, "more than 65536 bytes")]
-    {
-        assert_fault(hosts("reg.corp", text), expected);
-    }
     for (text, expected) in [
         ("mirrors: [hunter2]", "not YAML of the form"),
         ("configs:\n  a:\n    auth:\n      password: [hunter2]", "at line 4"),
@@ -66,8 +60,8 @@ fn broken_files_are_faults() {
 /// One bad entry once ended the import of all.
 #[test]
 fn bad_entries_are_forbidden_or_lose_what_is_bad() {
-    let forbidden =
-        "ca-certs = \"forbidden: the settings that the imported file has for it cannot be used\"\n";
+    let forbidden = UNUSABLE;
+    let long = format!("# {}", "hunter2 ".repeat(10_000));
     let first = |url: &str, rest: &str| format!("mirror = \"https://{url}\"\n{rest}");
     for (text, told, entry) in [
         ("\n\nserver = 1", "server: left out: expected string, found integer", forbidden),
@@ -77,13 +71,22 @@ fn bad_entries_are_forbidden_or_lose_what_is_bad() {
         ("ca = \"../../k3s.yaml\"", "left out: the file has no certificate", forbidden),
         ("host = \"hunter2\"", "host: left out: expected table, found string", forbidden),
         ("[host.\"https://m.corp\"]\nskip_verify = 1", "skip_verify: left out: ", forbidden),
-        // Without its credentials a host is asked, and verified as before.
-        ("[header]\nAuthorization = \"Bearer hunter2 hunter2\"", "left out: a bearer token", ""),
-        ("[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"", "line end", ""),
-        ("client = 1", "client: left out: expected array, found integer", ""),
-        ("client = [[1]]", "client, item 1: left out: neither a file nor a pair", ""),
-        ("client = \"missing.cert\"", "client: left out: containerd/reg.corp/missing.cert", ""),
-        // Whoever is asked with web roots is whom the file has asked with them.
+        ("server = \"hunter2", "hosts.toml: left out: not TOML at line 1", forbidden),
+        (&long, "hosts.toml: left out: the file has more than 65536 bytes", forbidden),
+        // Without its credentials a host was once asked anonymously.
+        ("[header]\nAuthorization = \"hunter2\"", "neither \"Basic\" with a", forbidden),
+        ("[header]\nAuthorization = \"Bearer hunter2 hunter2\"", "a bearer token", forbidden),
+        ("[header]\nAuthorization = \"Basic cm9ib3Q6aHVudGVyMgo=\"", "line end", forbidden),
+        ("client = 1", "client: left out: expected array, found integer", forbidden),
+        ("client = [[1]]", "client, item 1: left out: neither a file nor a pair", forbidden),
+        ("client = \"missing.cert\"", "client: left out: containerd/reg.corp/missing", forbidden),
+        // Nothing is pulled from it, so nothing is lost.
+        (
+            "[host.\"https://m.corp\"]\ncapabilities = [\"push\"]\nca = \"missing.crt\"",
+            "m.corp\": has no part: nothing is pulled from it",
+            "",
+        ),
+        // The public CAs count for a host for which the file names none, and for no other.
         (
             "[host.\"https://m.corp\"]\nca = \"missing.crt\"\n[host.\"https://n.corp\"]",
             "missing.crt: left out: ",
@@ -108,7 +111,8 @@ fn bad_entries_are_forbidden_or_lose_what_is_bad() {
         assert_left_out(hosts("reg.corp", text), told, entry);
     }
     for (config, told, entry) in [
-        ("{auth: {auth: hunter2}}", "auth.auth: left out: not base64", ""),
+        ("{auth: {auth: hunter2}}", "auth.auth: left out: not base64", forbidden),
+        ("{auth: {password: hunter2}}", "auth: password is left out: there is no", forbidden),
         ("{tls: {ca_file: hunter2.crt}}", "ca_file: left out: not an absolute path", forbidden),
         ("{tls: {ca_file: /missing}}", "ca_file: left out: /missing: entity", forbidden),
     ] {
@@ -133,6 +137,74 @@ fn bad_entries_are_forbidden_or_lose_what_is_bad() {
         assert_left_out(import, told, entry);
     }
 }
+
+/// A block was once left out with its table, and a mirror with the table around it.
+#[test]
+fn no_table_of_registries_conf_loses_what_forbids() {
+    let mirrored = |prefix: &str, rest: &str, mirror: &str| {
+        format!(
+            "[[registry]]\nprefix = \"{prefix}\"\n{rest}\n[[registry.mirror]]\nlocation = {mirror}\n"
+        )
+    };
+    let table = |prefix: &str, rest: &str| format!("[[registry]]\nprefix = \"{prefix}\"\n{rest}\n");
+    let lost = "ca-certs = \"forbidden: the imported file has a mirror asked first that this document \
+        cannot say\"\n";
+    let beside = |mirror: &str| {
+        let mirror = format!("  {mirror},\n").replace("  ,\n", "");
+        format!("mirrors = [\n{mirror}  {{prefix = \"secret\", fallback = false}},\n]\n")
+    };
+    let first = beside("\"https://n.corp\"") + "mirror-fallback = true\n";
+    for (tables, expected) in [
+        // A mirror's own table is mistyped.
+        (
+            [mirrored("reg.corp", "", "\"m.corp\""), table("m.corp", "insecure = \"true\"")],
+            lost.to_owned(),
+        ),
+        ([mirrored("reg.corp/secret", "", "1"), String::new()], beside("")),
+        ([table("reg.corp/secret", "blocked = 1"), table("reg.corp", "")], beside("")),
+        (
+            [
+                mirrored("reg.corp/secret", "blocked = true", "\"m.corp/secret\""),
+                mirrored("reg.corp", "", "\"n.corp\""),
+            ],
+            first.clone(),
+        ),
+        (
+            [table("reg.corp/secret", "blocked = 1"), mirrored("reg.corp", "", "\"n.corp\"")],
+            first.clone(),
+        ),
+        (
+            [
+                mirrored("reg.corp/secret", "blocked = true", "\"https://x\""),
+                mirrored("reg.corp/a", "", "\"n.corp/a\""),
+            ],
+            beside("{url = \"https://n.corp\", prefix = \"a\"}") + "mirror-fallback = true\n",
+        ),
+        // The entry of the host is that of its domain.
+        (
+            [
+                table("reg.corp/secret", "blocked = true"),
+                mirrored("*.corp", "insecure = true", "\"n.corp\""),
+            ],
+            format!("insecure-skip-verify = true\n{first}"),
+        ),
+    ] {
+        let written = conf(&tables.concat()).write(None);
+        let document = written.document.as_ref().unwrap().expose();
+        let entry = format!("[registries.\"reg.corp\"]\n{expected}");
+        assert!(document.contains(&entry), "{tables:?}: {document}");
+    }
+    for (text, key) in [
+        (mirrored("reg.corp", "", "\"m.corp\"").replace("\"reg.corp\"", "[\"hunter2\"]"), "prefix"),
+        ("[[registry]]\nprefix = 1\nlocation = \"reg.corp\"".to_owned(), "prefix"),
+        ("[[registry]]\nlocation = 1\nblocked = true".to_owned(), "location"),
+    ] {
+        assert_fault(conf(&text), &format!("registry[0].{key}: expected string"));
+    }
+}
+
+const UNUSABLE: &str =
+    "ca-certs = \"forbidden: the settings that the imported file has for it cannot be used\"\n";
 
 /// What is bad is told, and this is the beginning of what is left of `reg.corp`.
 fn assert_left_out(import: Import, told: &str, entry: &str) {
@@ -317,7 +389,7 @@ proptest! {
             Directory {
                 name: name.into(),
                 path: Path::new("containerd/x").into(),
-                hosts_toml: Some(HostsToml(text.into_bytes().into())),
+                hosts_toml: Some(Ok(HostsToml(text.into_bytes().into()))),
                 files: Vec::new(),
             }
         });
@@ -333,7 +405,7 @@ fn directory_with(files: &[&str], hosts_toml: Option<&str>) -> Import {
     let directory = Directory {
         name: "reg.corp".into(),
         path: Path::new("/etc/certs.d/reg.corp").into(),
-        hosts_toml: hosts_toml.map(|text| HostsToml(text.as_bytes().to_vec().into())),
+        hosts_toml: hosts_toml.map(|text| Ok(HostsToml(text.as_bytes().to_vec().into()))),
         files: files.iter().map(|name| (*name).to_owned()).collect(),
     };
     certs_d::read(vec![directory], &mut |path: &Path| {
@@ -348,9 +420,9 @@ fn directory_with(files: &[&str], hosts_toml: Option<&str>) -> Import {
     })
 }
 
-/// containerd, Docker and K3s fail at each of them; the host is asked without one, which is told.
+/// containerd, Docker and K3s fail at each of them.
 #[test]
-fn client_certificates_without_their_keys_are_left_out() {
+fn client_certificates_without_their_keys_forbid_their_hosts() {
     let pair = |certificate: &str, key: &str| {
         format!("configs:\n  reg.corp:\n    tls: {{{certificate}{key}}}\n")
     };
@@ -366,16 +438,16 @@ fn client_certificates_without_their_keys_are_left_out() {
         (certificate, "key_file: /etc/ssl/none.key", "none.key: entity not found"),
         ("cert_file: /etc/ssl/client.key,", "key_file: /etc/ssl/client.key", "no certificate"),
     ] {
-        assert_left_out(yaml(&pair(certificate, key)), expected, "");
+        assert_left_out(yaml(&pair(certificate, key)), expected, UNUSABLE);
     }
     let mismatch = "\"client-key\" is not the key of \"client-cert\"";
     let named = "client = [[\"x.cert\", \"other.key\"]]\n";
-    assert_left_out(directory_with(&[], Some(named)), mismatch, "");
-    assert_left_out(directory_with(&["other.cert", "other.key"], None), mismatch, "");
+    assert_left_out(directory_with(&[], Some(named)), mismatch, UNUSABLE);
+    assert_left_out(directory_with(&["other.cert", "other.key"], None), mismatch, UNUSABLE);
     // Docker's directory with half a pair.
-    assert_left_out(directory_with(&["x.cert"], None), "the file has no private key", "");
+    assert_left_out(directory_with(&["x.cert"], None), "the file has no private key", UNUSABLE);
     let named = "client = \"x.cert\"\n";
-    assert_left_out(directory_with(&[], Some(named)), "has no private key", "");
+    assert_left_out(directory_with(&[], Some(named)), "has no private key", UNUSABLE);
     let alone = directory_with(&["x.key", "y.crt"], None).write(None);
     assert!(alone.document.is_some());
     assert!(findings(&alone).contains("x.key: left out: no certificate (*.cert)"));

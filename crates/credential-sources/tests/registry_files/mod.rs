@@ -40,7 +40,7 @@ fn directory(path: &Path) -> Directory {
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     Directory {
         path: Path::new("containerd").join(&name),
-        hosts_toml: hosts_toml.map(|path| HostsToml(std::fs::read(path).unwrap().into())),
+        hosts_toml: hosts_toml.map(|path| Ok(HostsToml(std::fs::read(path).unwrap().into()))),
         name,
         files,
     }
@@ -129,7 +129,7 @@ fn imported(name: &str, hosts_toml: &str, host: &str) -> String {
     let directory = Directory {
         name: name.into(),
         path: Path::new("containerd").join(name),
-        hosts_toml: Some(HostsToml(hosts_toml.as_bytes().to_vec().into())),
+        hosts_toml: Some(Ok(HostsToml(hosts_toml.as_bytes().to_vec().into()))),
         files: Vec::new(),
     };
     let written = certs_d::read(vec![directory], &mut read_file).write(None);

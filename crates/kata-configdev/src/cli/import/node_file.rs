@@ -183,25 +183,27 @@ fn directories(root: &NodeRoot, path: &Path) -> Result<Vec<Directory>, CommandEr
     if names.len() > MAX_REGISTRIES {
         return Err(root.at(path, FileFault::TooManyEntries(MAX_REGISTRIES)).into());
     }
-    names.into_iter().map(|name| registry(root, path.join(&name), name)).collect()
+    Ok(names.into_iter().map(|name| registry(root, path.join(&name), name)).collect())
 }
 
-fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Result<Directory, CommandError> {
-    let entries = root.list(&path).map_err(|fault| root.at(&path, fault))?;
-    let mut files = entries
-        .into_iter()
-        .filter(|entry| !entry.is_directory)
-        .map(|entry| entry.name)
-        .collect::<Vec<_>>();
-    let hosts_toml = match files.iter().position(|name| name == HOSTS_TOML) {
-        Some(index) => {
-            let file = path.join(files.swap_remove(index));
-            let content = root.read(&file, MAX_HOSTS_TOML_BYTES);
-            Some(HostsToml(content.map_err(|fault| root.at(&file, fault))?))
+fn registry(root: &NodeRoot, path: PathBuf, name: String) -> Directory {
+    let entries = match root.list(&path) {
+        Ok(entries) => entries,
+        Err(fault) => {
+            let hosts_toml = Some(Err(fault.to_string()));
+            return Directory { name, path, hosts_toml, files: Vec::new() };
         }
-        None => None,
     };
-    Ok(Directory { name, path, hosts_toml, files })
+    let files = entries.into_iter();
+    // A directory in the place of a file that counts cannot be read, which is told.
+    let files = files.filter(|entry| !entry.is_directory || certs_d::counts(&entry.name));
+    let mut files: Vec<_> = files.map(|entry| entry.name).collect();
+    let hosts_toml = files.iter().position(|name| name == HOSTS_TOML);
+    let hosts_toml = hosts_toml.map(|index| {
+        let content = root.read(&path.join(files.swap_remove(index)), MAX_HOSTS_TOML_BYTES);
+        content.map(HostsToml).map_err(|fault| format!("{HOSTS_TOML}: {fault}"))
+    });
+    Directory { name, path, hosts_toml, files }
 }
 
 /// The system's certificates; what is wrong with them is a fault of the import.
