@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
+use registry_config::PolicyPart;
 
 use crate::policy::{Policy, Requirement};
 use crate::ruling::{Clause, DEFAULT_TAG, Quantity};
@@ -18,26 +19,8 @@ pub struct Conditions {
     refused: BTreeSet<Digest>,
 }
 
-/// What is wrong with one item of a list.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{words}")]
-pub struct Fault {
-    /// The list.
-    pub list: List,
-    /// Which item, from 0.
-    pub index: usize,
-    /// What is wrong and what to write; no value.
-    pub words: String,
-}
-
-/// A list of the conditions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
-    /// `allow-tags`.
-    AllowTags,
-    /// `refuse`.
-    Refuse,
-}
+/// What is wrong with one item of a list, and what to write; no value.
+pub type Fault = (PolicyPart, String);
 
 /// Why a tag is not resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,8 +64,8 @@ impl Conditions {
     /// Each item that has no meaning.
     pub fn parse(allow_tags: &[String], refuse: &[String]) -> Result<Self, Vec<Fault>> {
         let mut faults = Vec::new();
-        let tags = read_list(allow_tags, List::AllowTags, read_scope, &mut faults);
-        let refused = read_list(refuse, List::Refuse, read_digest, &mut faults);
+        let tags = read_list(allow_tags, PolicyPart::AllowTag, read_scope, &mut faults);
+        let refused = read_list(refuse, PolicyPart::Refuse, read_digest, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -155,7 +138,7 @@ fn in_words(requirements: &[Requirement]) -> String {
 
 fn read_list<T: Ord>(
     items: &[String],
-    list: List,
+    part: fn(usize) -> PolicyPart,
     read: fn(&str) -> Result<T, String>,
     faults: &mut Vec<Fault>,
 ) -> BTreeSet<T> {
@@ -163,7 +146,7 @@ fn read_list<T: Ord>(
     for (index, item) in items.iter().enumerate() {
         match read(item) {
             Ok(value) => _ = values.insert(value),
-            Err(words) => faults.push(Fault { list, index, words }),
+            Err(words) => faults.push((part(index), words)),
         }
     }
     values

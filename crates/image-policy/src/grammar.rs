@@ -45,11 +45,8 @@ pub(crate) fn read(text: &[u8], default_identity: Identity) -> Result<Policy, In
 /// the policy for a guest of that project.
 fn has_keys_of_kbs_only(policy: &Policy) -> bool {
     let scopes = policy.scopes.values().flat_map(|entry| &entry.requirements);
-    let keys = policy.default.iter().chain(scopes).flat_map(|requirement| match requirement {
-        Requirement::Signed(signed) => &signed.keys[..],
-        _ => &[],
-    });
-    keys.into_iter().all(|key| matches!(key, KeyPlace::Path(path) if path.starts_with("kbs:")))
+    let mut keys = policy.default.iter().chain(scopes).flat_map(Requirement::keys);
+    keys.all(|key| matches!(key, KeyPlace::Path(path) if path.starts_with("kbs:")))
 }
 
 /// Of what is for every image, and asks for nothing.
@@ -115,7 +112,7 @@ impl Reader {
             return Err(InvalidPolicy::Scopes(self.of_no_image));
         }
         self.remark_open_tags(&requirements);
-        Ok(Policy::new(requirements, self.scopes, self.remarks))
+        Ok(Policy { default: requirements, scopes: self.scopes, remarks: self.remarks })
     }
 
     fn remark(&mut self, node: &Node<'_, '_>, words: impl Into<String>) {

@@ -10,7 +10,7 @@ use oci_image::reference::InvalidReference;
 use registry_config::RegistryHost;
 
 /// A kind of `signedIdentity`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
     /// `matchExact`: the image as it is asked for, with its tag, or its digest.
@@ -21,27 +21,22 @@ pub enum Identity {
     /// `matchRepository`: the same repository.
     Repository,
     /// `exactReference`: this name.
-    ExactReference(SignedName),
+    ExactReference(ImageName),
     /// `exactRepository`: this repository, in its one spelling.
     ExactRepository(String),
     /// `digestOnly`, which is of this project: no name at all.
     DigestOnly,
 }
 
-/// A name as signatures and policies have it.
+/// The image that is asked for, or a name as signatures and policies have it.
 ///
-/// It may carry a digest by which no image here can be asked for, such as SHA-384: containers/image
-/// takes one there too, where the repository is compared.
-#[derive(Clone, Debug)]
-pub struct SignedName(Asked);
-
-/// The image that is asked for, as a requirement sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
+/// A signed one may carry a digest by which no image here can be asked for, such as SHA-384:
+/// containers/image takes one there too, where the repository is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageName {
     /// Registry and repository in their one spelling.
     pub(crate) name: String,
     pub(crate) tag: Option<String>,
-    /// The digest of the reference, if it has one.
     pub(crate) digest: Option<String>,
 }
 
@@ -52,25 +47,20 @@ impl Identity {
     }
 
     /// Whether a signature for this name is one for the image that is asked for.
-    pub(crate) fn holds(&self, asked: &Asked, signed: &str) -> bool {
-        if matches!(self, Self::DigestOnly) {
-            return true;
-        }
-        let Some(signed) = read_signed(signed) else {
-            return false;
-        };
-        match self {
-            Self::Exact => is_exact(asked, &signed.0),
-            Self::RepoDigestOrExact => is_repo_digest_or_exact(asked, &signed.0),
-            Self::Repository => signed.0.name == asked.name,
-            Self::ExactReference(name) => is_exact_text(&name.0, &signed.0),
-            Self::ExactRepository(name) => signed.0.name == *name,
-            Self::DigestOnly => true,
+    pub(crate) fn holds(&self, asked: &ImageName, signed: &str) -> bool {
+        match (self, read_signed(signed)) {
+            (Self::DigestOnly, _) => true,
+            (_, None) => false,
+            (Self::Exact, Some(signed)) => is_exact(asked, &signed),
+            (Self::RepoDigestOrExact, Some(signed)) => is_repo_digest_or_exact(asked, &signed),
+            (Self::Repository, Some(signed)) => signed.name == asked.name,
+            (Self::ExactReference(name), Some(signed)) => !signed.is_bare() && signed == *name,
+            (Self::ExactRepository(name), Some(signed)) => signed.name == *name,
         }
     }
 }
 
-impl Asked {
+impl ImageName {
     pub(crate) fn of(reference: &NamedReference) -> Self {
         Self {
             name: reference.name(),
@@ -78,9 +68,7 @@ impl Asked {
             digest: reference.digest().map(ToString::to_string),
         }
     }
-}
 
-impl SignedName {
     /// Reads a name.
     ///
     /// # Errors
@@ -91,23 +79,18 @@ impl SignedName {
             Some((name, digest)) if is_digest(digest) => (name, Some(digest.to_owned())),
             _ => (text, None),
         };
-        let asked = Asked::of(&NamedReference::parse(name)?);
+        let name = Self::of(&NamedReference::parse(name)?);
         Ok(match digest {
             // Two digests are none.
-            Some(_) if asked.digest.is_some() => return Err(InvalidReference::Repository),
-            Some(_) => Self(Asked { digest, ..asked }),
-            None => Self(asked),
+            Some(_) if name.digest.is_some() => return Err(InvalidReference::Repository),
+            Some(_) => Self { digest, ..name },
+            None => name,
         })
-    }
-
-    /// Registry and repository in their one spelling.
-    pub(crate) fn repository(&self) -> &str {
-        &self.0.name
     }
 
     /// Whether it has neither tag nor digest.
     pub(crate) fn is_bare(&self) -> bool {
-        self.0.tag.is_none() && self.0.digest.is_none()
+        self.tag.is_none() && self.digest.is_none()
     }
 }
 
@@ -131,8 +114,8 @@ pub(crate) fn is_digest(text: &str) -> bool {
 ///
 /// What somebody signed is taken as it is: folding spellings here would make one signature hold for
 /// names that containers/image keeps apart.
-fn read_signed(text: &str) -> Option<SignedName> {
-    let name = SignedName::parse(text).ok()?;
+fn read_signed(text: &str) -> Option<ImageName> {
+    let name = ImageName::parse(text).ok()?;
     let host = text.split_once('/').map(|(host, _)| host);
     let is_host = |host: &&str| host.contains(['.', ':']) || *host == "localhost";
     let is_plain = match host.filter(is_host) {
@@ -148,46 +131,24 @@ fn read_signed(text: &str) -> Option<SignedName> {
     is_plain.then_some(name)
 }
 
-/// The whole names are equal; two names without tag and digest are not.
-fn is_exact_text(asked: &Asked, signed: &Asked) -> bool {
-    let is_named_only = signed.tag.is_none() && signed.digest.is_none();
-    !is_named_only
-        && asked.name == signed.name
-        && asked.tag == signed.tag
-        && asked.digest == signed.digest
+/// The whole names are equal; two names without tag and digest are not. An image with a tag is asked
+/// for by its tag: the digest beside it is what the tag stood for.
+fn is_exact(asked: &ImageName, signed: &ImageName) -> bool {
+    let digest = asked.digest.clone().filter(|_| asked.tag.is_none());
+    !signed.is_bare() && *signed == ImageName { digest, ..asked.clone() }
 }
 
-/// An image with a tag is asked for by its tag: the digest beside it is what the tag stood for.
-fn is_exact(asked: &Asked, signed: &Asked) -> bool {
-    match &asked.tag {
-        Some(_) => {
-            let asked = Asked { digest: None, ..asked.clone() };
-            is_exact_text(&asked, signed)
-        }
-        None => is_exact_text(asked, signed),
+fn is_repo_digest_or_exact(asked: &ImageName, signed: &ImageName) -> bool {
+    match asked.tag {
+        Some(_) => is_exact(asked, signed),
+        None => !signed.is_bare() && asked.digest.is_some() && asked.name == signed.name,
     }
 }
-
-fn is_repo_digest_or_exact(asked: &Asked, signed: &Asked) -> bool {
-    if asked.tag.is_some() {
-        return is_exact(asked, signed);
-    }
-    let is_named_only = signed.tag.is_none() && signed.digest.is_none();
-    !is_named_only && asked.digest.is_some() && asked.name == signed.name
-}
-
-impl PartialEq for Identity {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Eq for Identity {}
 
 /// In the one spelling of its host.
-impl fmt::Display for SignedName {
+impl fmt::Display for ImageName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Asked { name, tag, digest } = &self.0;
+        let Self { name, tag, digest } = self;
         f.write_str(name)?;
         if let Some(tag) = tag {
             write!(f, ":{tag}")?;
@@ -214,8 +175,8 @@ impl fmt::Display for Identity {
 mod tests {
     use super::*;
 
-    fn asked(text: &str) -> Asked {
-        Asked::of(&NamedReference::parse(text).unwrap())
+    fn asked(text: &str) -> ImageName {
+        ImageName::of(&NamedReference::parse(text).unwrap())
     }
 
     #[test]

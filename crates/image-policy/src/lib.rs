@@ -45,4 +45,4 @@ pub use json_node::InvalidPolicy;
 pub use name::Name;
 pub use policy::Policy;
 pub use refusal::Refusal;
-pub use signature::{Found, Signature};
+pub use signature::Signature;

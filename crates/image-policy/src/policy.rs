@@ -24,7 +24,7 @@ pub struct Policy {
     pub(crate) default: Vec<Requirement>,
     /// The scopes of `docker` by their one spelling.
     pub(crate) scopes: BTreeMap<String, Entry>,
-    remarks: Vec<Remark>,
+    pub(crate) remarks: Vec<Remark>,
 }
 
 /// The requirements of one scope.
@@ -121,6 +121,16 @@ impl Unsupported {
     }
 }
 
+impl Requirement {
+    /// The keys of which one must have signed.
+    pub(crate) fn keys(&self) -> &[KeyPlace] {
+        match self {
+            Self::Signed(signed) => &signed.keys,
+            _ => &[],
+        }
+    }
+}
+
 impl Policy {
     /// Reads a policy, and all of it: what is unknown or odd anywhere refuses the whole text.
     ///
@@ -140,14 +150,6 @@ impl Policy {
     /// As those of [`Policy::parse`].
     pub fn parse_of_cdh(text: &[u8]) -> Result<Self, InvalidPolicy> {
         grammar::read(text, Identity::Repository)
-    }
-
-    pub(crate) fn new(
-        default: Vec<Requirement>,
-        scopes: BTreeMap<String, Entry>,
-        remarks: Vec<Remark>,
-    ) -> Self {
-        Self { default, scopes, remarks }
     }
 
     /// What is legal and probably not meant, in the order of the text.

@@ -6,7 +6,6 @@ use foreign_text::shown;
 use oci_image::digest::Digest;
 
 use crate::policy::{Signed, Unsupported};
-use crate::signature::Match;
 use crate::verifications::MAX_VERIFICATIONS;
 
 /// How much of a foreign name is shown, in characters.
@@ -18,69 +17,47 @@ const MAX_KEYS: usize = 3;
 /// An image that the policy does not let run: image, scope, requirement, what was found, what to do
 /// about it. No key and no payload is shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the image policy refuses {image}: {scope} {reason}{seen}")]
 pub struct Refusal {
     /// The image, in its one spelling.
     pub image: String,
     /// The scope in words, such as `scope "registry.corp/team"`.
     pub scope: String,
     /// What it asks for and what there is.
-    pub reason: Reason,
-    /// How many of the signatures were looked at.
-    pub seen: Seen,
-}
-
-/// How many of the signatures that there are were looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Seen {
-    /// All that were handed over, and whoever did so left none out.
-    #[default]
-    All,
-    /// The source that was asked has none; what others had was looked at.
-    None,
-    /// There are more: a good one may be among them.
-    Some {
-        /// So many were looked at.
-        looked_at: u32,
-        /// So many there are.
-        of: u32,
-    },
+    pub reason: Box<Reason>,
+    /// How many of a source's signatures were looked at and left out, where another might help.
+    pub(crate) seen: Option<(usize, usize)>,
 }
 
 impl Refusal {
     /// Whether other signatures could change it.
     #[must_use]
     pub fn may_be_helped(&self) -> bool {
-        matches!(self.reason, Reason::Signature(..))
+        matches!(*self.reason, Reason::Signature(..))
     }
 
     /// Whether a signature is what it lacks, and the source that was asked has none at all,
     /// whatever others had.
     #[must_use]
     pub fn is_without_any(&self) -> bool {
-        self.seen == Seen::None
+        self.seen == Some((0, 0))
     }
 
     /// The same, of a source of which so many signatures were looked at and so many more left out.
     #[must_use]
     pub fn with_left_out(self, looked_at: usize, left_out: usize) -> Self {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let (looked_at, of) = (count(looked_at), count(looked_at.saturating_add(left_out)));
-        let seen = match (of, left_out) {
-            _ if !self.may_be_helped() => Seen::All,
-            (0, _) => Seen::None,
-            (_, 0) => Seen::All,
-            _ => Seen::Some { looked_at, of },
-        };
+        let seen = self.may_be_helped().then_some((looked_at, left_out));
         Self { seen, ..self }
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All | Self::None => Ok(()),
-            Self::Some { looked_at, of } => {
+        let Self { image, scope, reason, seen } = self;
+        write!(f, "the image policy refuses {image}: {scope} {reason}")?;
+        match *seen {
+            None | Some((_, 0)) => Ok(()),
+            Some((looked_at, left_out)) => {
+                let of = looked_at.saturating_add(left_out);
                 write!(f, "; only {looked_at} of {of} signatures were looked at")
             }
         }
@@ -107,8 +84,9 @@ pub enum Reason {
     TooManyVerifications,
 }
 
-/// What the best of the signatures lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a signature lacks for a requirement, from far off to almost fulfilling it; of several the
+/// best is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shortcoming {
     /// There is none.
@@ -127,22 +105,6 @@ pub enum Shortcoming {
     NoName,
     /// For another name.
     OtherIdentity(String),
-}
-
-impl Shortcoming {
-    /// What the best match lacks, if there is one.
-    pub(crate) fn of(best: Option<Match>) -> Self {
-        match best {
-            None | Some(Match::Fulfilled) => Self::None,
-            Some(Match::Unreadable) => Self::Unreadable,
-            Some(Match::ByCertificate) => Self::ByCertificate,
-            Some(Match::OtherKey) => Self::OtherKey,
-            Some(Match::NoStatement) => Self::NoStatement,
-            Some(Match::OtherDigest) => Self::OtherDigest,
-            Some(Match::NoName) => Self::NoName,
-            Some(Match::OtherIdentity(name)) => Self::OtherIdentity(name),
-        }
-    }
 }
 
 /// A requirement in words: who must have signed, and what the signature must name.

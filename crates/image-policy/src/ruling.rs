@@ -8,18 +8,18 @@ use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
 use crate::conditions::Conditions;
-use crate::identity::Asked;
+use crate::identity::ImageName;
 use crate::kept::Placed;
-use crate::policy::{KeyPlace, Policy, Requirement, Signed};
-use crate::refusal::{Reason, Refusal, Seen, in_words};
+use crate::policy::{Policy, Requirement};
+use crate::refusal::{Reason, Refusal, in_words};
 use crate::scope;
-use crate::signature::Found;
+use crate::signature::Prepared;
 use crate::verifications::Verifications;
 
 mod clause;
 
+use clause::Case;
 pub use clause::Clause;
-use clause::{Case, signed_in};
 
 /// The tag of a name that has neither tag nor digest.
 pub(crate) const DEFAULT_TAG: &str = "latest";
@@ -32,7 +32,7 @@ pub type KeySource<'a> = dyn Fn(&str) -> Result<Vec<u8>, String> + 'a;
 #[derive(Debug)]
 pub struct Ruling<'p> {
     policy: &'p Policy,
-    asked: Asked,
+    asked: ImageName,
     image: String,
     digest: Option<Digest>,
     quantity: Quantity,
@@ -70,7 +70,7 @@ impl Policy {
     }
 
     fn rule(&self, reference: &NamedReference, is_hosts_digest: bool) -> Ruling<'_> {
-        let mut asked = Asked::of(reference);
+        let mut asked = ImageName::of(reference);
         if asked.tag.is_none() && asked.digest.is_none() {
             asked.tag = Some(DEFAULT_TAG.to_owned());
         }
@@ -89,7 +89,7 @@ impl Policy {
     fn clauses(
         &self,
         reference: &NamedReference,
-        asked: &Asked,
+        asked: &ImageName,
         is_hosts_digest: bool,
     ) -> (Quantity, Vec<Clause<'_>>) {
         let entry = |spelling: &str| {
@@ -128,26 +128,26 @@ impl Policy {
     ///
     /// One scope that demands a signature must hold, as if the name had its tag. A tag that accepts
     /// anything never speaks for a digest.
-    fn demanding(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+    fn demanding(&self, asked: &ImageName) -> Option<(Quantity, Vec<Clause<'_>>)> {
         let is_demanding = |clause: &Clause<'_>| clause.demands() && !clause.rejects();
         let demanding: Vec<_> = self.of_tags(asked).filter(is_demanding).collect();
         (!demanding.is_empty()).then_some((Quantity::One, demanding))
     }
 
     /// The same, where no tag demands a signature: a scope that rejects, rejects.
-    fn rejecting(&self, asked: &Asked) -> Option<(Quantity, Vec<Clause<'_>>)> {
+    fn rejecting(&self, asked: &ImageName) -> Option<(Quantity, Vec<Clause<'_>>)> {
         let rejecting = self.of_tags(asked).find(Clause::rejects)?;
         Some((Quantity::Each, vec![rejecting]))
     }
 
     /// The scopes of the tags of a repository, each with its tag as the one that is asked for.
-    fn of_tags(&self, asked: &Asked) -> impl Iterator<Item = Clause<'_>> {
+    fn of_tags(&self, asked: &ImageName) -> impl Iterator<Item = Clause<'_>> {
         let prefix = format!("{}:", asked.name);
         let from = self.scopes.range(prefix.clone()..);
         from.map_while(move |(spelling, entry)| Some((spelling.strip_prefix(&prefix)?, entry))).map(
             |(tag, entry)| {
                 let tag = Some(tag.to_owned());
-                let asked = Asked { tag, ..asked.clone() };
+                let asked = ImageName { tag, ..asked.clone() };
                 Clause { is_stripped: true, ..Clause::of(entry, asked) }
             },
         )
@@ -186,20 +186,15 @@ impl<'p> Ruling<'p> {
 
     /// Whether any signature could make a difference; if not, none has to be fetched.
     pub fn needs_signatures(&self) -> bool {
-        self.signed().next().is_some()
+        let mut clauses = self.clauses.iter();
+        clauses.any(|clause| !clause.rejects() && clause.has_signed())
     }
 
-    /// The paths and URIs of the keys that [`Ruling::judge`] will ask for.
-    pub fn key_paths(&self) -> impl Iterator<Item = &'p str> {
-        let keys = self.signed().flat_map(|signed| &signed.keys);
-        keys.filter_map(|key| match key {
-            KeyPlace::Path(path) => Some(path.as_str()),
-            KeyPlace::Inline(_) => None,
-        })
-    }
-
-    fn signed(&self) -> impl Iterator<Item = &'p Signed> {
-        signed_in(&self.clauses)
+    /// The paths and URIs of the keys that [`Ruling::judge`] will ask for, about these contents.
+    pub fn key_paths(&self, contents: &[Digest]) -> BTreeSet<&'p str> {
+        let of_contents = self.of_contents(contents);
+        let clauses = self.clauses.iter().chain(&of_contents);
+        clauses.flat_map(Clause::key_paths).collect()
     }
 
     /// The signatures that are enough for the image to run, of what was found for its manifest and
@@ -208,83 +203,89 @@ impl<'p> Ruling<'p> {
     ///
     /// A name without digest says nothing of the content: who asks has resolved it, and found the
     /// signatures of what it was resolved to. Content that the conditions refuse is refused by any
-    /// scope, and the host may have written the outer indexes: so `found` has the manifest and
-    /// every index that led to it, even where no signature was looked for.
+    /// scope, and the host may have written the outer indexes: so `contents` has the manifest and
+    /// every index that led to it, each hashed by whoever fetched it. What was found for anything
+    /// else counts for nothing.
     ///
     /// # Errors
     ///
     /// [`Refusal`], of the first scope and requirement that do not hold.
     pub fn judge(
         &self,
-        found: &[Found<'_>],
+        contents: &[Digest],
+        found: &[Placed],
         keys: &KeySource<'_>,
         conditions: &Conditions,
     ) -> Result<Vec<Placed>, Refusal> {
-        self.check_refused(found, conditions)?;
-        let is_named = |digest: &Digest| found.iter().any(|one| one.digest == digest);
+        self.check_refused(contents, conditions)?;
+        let is_named = |digest: &Digest| contents.contains(digest);
         if let Some(clause) = self.clauses.first()
             && self.needs_signatures()
             && !self.digest.as_ref().is_none_or(is_named)
         {
             return Err(self.refuse(clause, Reason::OtherContent));
         }
-        let signatures: Vec<_> = found.iter().flat_map(Found::prepare).collect();
+        let of_content = |digest| found.iter().filter(move |(of, _)| of == digest);
+        let found: Vec<_> = contents.iter().flat_map(of_content).collect();
+        let signatures: Vec<_> = found.iter().map(|placed| Prepared::read(placed)).collect();
         let case = Case { signatures: &signatures, keys, left: &self.left };
+        let judge =
+            |clause: &Clause<'_>| clause.judge(&case).map_err(|reason| self.refuse(clause, reason));
         let mut enough = BTreeSet::new();
-        for clause in self.of_contents(found) {
-            let judged = clause.judge(&case);
-            enough.extend(judged.map_err(|reason| self.refuse(&clause, reason))?);
+        for clause in &self.of_contents(contents) {
+            enough.extend(judge(clause)?);
         }
-        let mut first: Option<Refusal> = None;
-        for clause in &self.clauses {
-            match (self.quantity, clause.judge(&case)) {
-                (quantity, Ok(of_clause)) => {
-                    enough.extend(of_clause);
-                    if quantity == Quantity::One {
-                        first = None;
-                        break;
-                    }
-                }
-                (Quantity::Each, Err(reason)) | (_, Err(reason @ Reason::TooManyVerifications)) => {
-                    return Err(self.refuse(clause, reason));
-                }
-                (Quantity::One, Err(reason)) => {
-                    let refusal = self.refuse(clause, reason);
-                    // The first, but one that a signature changes comes before.
-                    let is_better =
-                        |first: &Refusal| !first.may_be_helped() && refusal.may_be_helped();
-                    if first.as_ref().is_none_or(is_better) {
-                        first = Some(refusal);
-                    }
+        match self.quantity {
+            Quantity::Each => {
+                for clause in &self.clauses {
+                    enough.extend(judge(clause)?);
                 }
             }
+            Quantity::One => enough.extend(self.one(judge)?),
         }
-        let placed = found.iter().flat_map(|one| one.signatures.iter().map(|it| (one.digest, it)));
-        let placed = placed.enumerate().filter(|(at, _)| enough.contains(at));
-        let placed = placed.map(|(_, (digest, signature))| (digest.clone(), signature.clone()));
-        first.map_or_else(|| Ok(placed.collect()), Err)
+        let found = found.into_iter().enumerate();
+        let found = found.filter(|(at, _)| enough.contains(at));
+        Ok(found.map(|(_, placed)| placed.clone()).collect())
+    }
+
+    /// What is enough for the first of the clauses that holds. The refusal is the first, but one
+    /// that a signature changes comes before.
+    fn one(
+        &self,
+        judge: impl Fn(&Clause<'_>) -> Result<Vec<usize>, Refusal>,
+    ) -> Result<Vec<usize>, Refusal> {
+        let mut first: Option<Refusal> = None;
+        for clause in &self.clauses {
+            match judge(clause) {
+                Err(refusal) if *refusal.reason != Reason::TooManyVerifications => {
+                    let is_worse =
+                        |first: &Refusal| first.may_be_helped() || !refusal.may_be_helped();
+                    first = first.filter(is_worse).or(Some(refusal));
+                }
+                last => return last,
+            }
+        }
+        first.map_or_else(|| Ok(Vec::new()), Err)
     }
 
     /// Whether the content is among what does not run, whatever a scope asks for.
-    fn check_refused(&self, found: &[Found<'_>], conditions: &Conditions) -> Result<(), Refusal> {
-        let found = found.iter().map(|one| one.digest);
-        let Some(digest) = self.digest.iter().chain(found).find(|one| conditions.refuses(one))
-        else {
+    fn check_refused(&self, contents: &[Digest], conditions: &Conditions) -> Result<(), Refusal> {
+        let mut digests = self.digest.iter().chain(contents);
+        let Some(digest) = digests.find(|digest| conditions.refuses(digest)) else {
             return Ok(());
         };
         Err(Refusal {
             image: self.image.clone(),
             scope: "refuse of [image-policy]".to_owned(),
-            reason: Reason::Listed(digest.clone()),
-            seen: Seen::All,
+            reason: Box::new(Reason::Listed(digest.clone())),
+            seen: None,
         })
     }
 
     /// What the policy says of contents that the name does not name: the host writes the name, and
     /// an index of its own may lead to any manifest.
-    fn of_contents(&self, found: &[Found<'_>]) -> Vec<Clause<'p>> {
-        let digests = found.iter().map(|one| one.digest);
-        let others = digests.filter(|digest| self.digest.as_ref() != Some(digest));
+    fn of_contents(&self, contents: &[Digest]) -> Vec<Clause<'p>> {
+        let others = contents.iter().filter(|digest| self.digest.as_ref() != Some(digest));
         let spellings = others.map(|digest| format!("{}@{digest}", self.asked.name));
         let entries = spellings.filter_map(|spelling| self.policy.scopes.get(&spelling));
         let clauses = entries.map(|entry| Clause::of(entry, self.asked.clone()));
@@ -298,7 +299,7 @@ impl<'p> Ruling<'p> {
                 ", which holds for a name of this repository that has no demand of its own,",
             );
         }
-        Refusal { image: self.image.clone(), scope, reason, seen: Seen::All }
+        Refusal { image: self.image.clone(), scope, reason: Box::new(reason), seen: None }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use registry_config::{ImagePolicy, PolicyPart, PolicySource, Problems};
 
-use crate::conditions::{Conditions, Fault, List};
+use crate::conditions::{Conditions, Fault};
 use crate::json_node::InvalidPolicy;
 use crate::policy::Policy;
 
@@ -24,10 +24,10 @@ pub fn read(written: &ImagePolicy) -> Result<(Conditions, Option<Policy>), Probl
     match (parse(written), inline) {
         (Ok(conditions), Ok(policy)) => Ok((conditions, policy)),
         (conditions, policy) => {
-            let lists = conditions.err().unwrap_or_default().into_iter().map(part);
+            let lists = conditions.err().unwrap_or_default();
             let policy = policy.err();
             let policy = policy.map(|error| (PolicyPart::Source, error.to_string()));
-            Err(written.problems(lists.chain(policy)))
+            Err(written.problems(lists.into_iter().chain(policy)))
         }
     }
 }
@@ -38,7 +38,7 @@ pub fn read(written: &ImagePolicy) -> Result<(Conditions, Option<Policy>), Probl
 ///
 /// Each scope of `allow-tags` and each digest of `refuse` that has no meaning.
 pub fn conditions(written: &ImagePolicy) -> Result<Conditions, Problems> {
-    parse(written).map_err(|faults| written.problems(faults.into_iter().map(part)))
+    parse(written).map_err(|faults| written.problems(faults))
 }
 
 fn parse(written: &ImagePolicy) -> Result<Conditions, Vec<Fault>> {
@@ -55,12 +55,4 @@ pub fn policy(written: &ImagePolicy, text: &[u8]) -> Result<Policy, InvalidPolic
         true => Policy::parse_of_cdh(text),
         false => Policy::parse(text),
     }
-}
-
-fn part(fault: Fault) -> (PolicyPart, String) {
-    let part = match fault.list {
-        List::AllowTags => PolicyPart::AllowTag(fault.index),
-        List::Refuse => PolicyPart::Refuse(fault.index),
-    };
-    (part, fault.words)
 }

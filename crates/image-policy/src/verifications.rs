@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::key::PublicKey;
 use crate::places::MAX_SIGNATURES;
 use crate::policy::MAX_POLICY_KEYS;
+use crate::refusal::Reason;
 
 /// The most verifications of one pull: as many as one place has signatures at most, for each key
 /// that a policy has at most; a signature that comes early may be verified twice. To verify is what
@@ -23,19 +23,14 @@ impl Default for Verifications {
 }
 
 impl Verifications {
-    /// Whether one of the keys made a signature; nothing where the verifications are used up.
-    pub(crate) fn is_by_one_of(
-        &self,
-        keys: &[PublicKey],
-        verifies: impl Fn(&PublicKey) -> bool,
-    ) -> Option<bool> {
-        for key in keys {
-            let less = |left: usize| left.checked_sub(1);
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).ok()?;
-            if verifies(key) {
-                return Some(true);
-            }
-        }
-        Some(false)
+    /// Takes one.
+    ///
+    /// # Errors
+    ///
+    /// They are used up.
+    pub(crate) fn take(&self) -> Result<(), Reason> {
+        let less = |left: usize| left.checked_sub(1);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.map(drop).map_err(|_| Reason::TooManyVerifications)
     }
 }

@@ -1,10 +1,9 @@
 //! Conditions without signatures: lists, and which tags may be resolved.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "test code")]
 
-use image_policy::conditions::List;
 use image_policy::{Conditions, Policy, section};
 use oci_image::named::NamedReference;
-use registry_config::Document;
+use registry_config::{Document, PolicyPart};
 
 const SIGNED: &str = r#"[{"type":"sigstoreSigned","keyPath":"/k"}]"#;
 const ACCEPT: &str = r#"[{"type":"insecureAcceptAnything"}]"#;
@@ -59,25 +58,25 @@ fn what_has_no_meaning_is_named_by_its_place() {
     let scopes = texts(&["r.test", "team/app", &by_digest, "r.test/app:"]);
     let digests = texts(&[DIGEST, "sha256:0", "latest"]);
     let faults = Conditions::parse(&scopes, &digests).unwrap_err();
-    let places: Vec<_> = faults.iter().map(|fault| (fault.list, fault.index)).collect();
+    let places: Vec<_> = faults.iter().map(|(part, _)| *part).collect();
     assert_eq!(
         places,
         [
-            (List::AllowTags, 1),
-            (List::AllowTags, 2),
-            (List::AllowTags, 3),
-            (List::Refuse, 1),
-            (List::Refuse, 2),
+            PolicyPart::AllowTag(1),
+            PolicyPart::AllowTag(2),
+            PolicyPart::AllowTag(3),
+            PolicyPart::Refuse(1),
+            PolicyPart::Refuse(2),
         ]
     );
-    for (fault, words) in faults.iter().zip([
+    for ((_, fault), words) in faults.iter().zip([
         "begins with no registry",
         "names a digest, and allow-tags is for tags",
         "has no tag behind the colon",
         "hexadecimal digits instead of 64",
         "a digest begins with",
     ]) {
-        assert!(fault.to_string().contains(words), "{fault}");
+        assert!(fault.contains(words), "{fault}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use image_policy::policy::MAX_POLICY_KEYS;
 use image_policy::ruling::Quantity;
 use image_policy::verifications::{MAX_VERIFICATIONS, Verifications};
-use image_policy::{Conditions, Found, Policy, Signature};
+use image_policy::{Conditions, Policy, Signature};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 
@@ -33,9 +33,8 @@ fn deciding(policy: &Policy, image: &str) -> (Quantity, Vec<String>) {
 fn runs_unsigned(policy: &Policy, image: &str) -> bool {
     let reference = NamedReference::parse(image).unwrap();
     let digest = reference.digest().cloned().unwrap();
-    let found = image_policy::Found { digest: &digest, signatures: &[] };
     let key = |_: &str| Err("is not there".to_owned());
-    policy.ruling(&reference).judge(&[found], &key, &Conditions::default()).is_ok()
+    policy.ruling(&reference).judge(&[digest], &[], &key, &Conditions::default()).is_ok()
 }
 
 #[test]
@@ -148,12 +147,11 @@ fn signatures_of_other_content_are_no_answer() {
     let policy = policy(SIGNED, &[]);
     let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
     let other = oci_image::digest::Digest::parse(&DIGEST.replace('b', "c")).unwrap();
-    let found = image_policy::Found { digest: &other, signatures: &[] };
     let key = |_: &str| Err("is not there".to_owned());
     let ruling = policy.ruling(&reference);
     assert!(ruling.needs_signatures());
-    assert_eq!(ruling.key_paths().collect::<Vec<_>>(), ["/k"]);
-    let refusal = ruling.judge(&[found], &key, &Conditions::default()).unwrap_err();
+    assert_eq!(ruling.key_paths(&[]).into_iter().collect::<Vec<_>>(), ["/k"]);
+    let refusal = ruling.judge(&[other], &[], &key, &Conditions::default()).unwrap_err();
     assert!(refusal.to_string().contains("not of the digest"), "{refusal}");
 }
 
@@ -169,10 +167,10 @@ fn a_scope_of_a_digest_is_for_the_content_whatever_the_name() {
     let scope = format!("registry.test/app@{manifest}");
     let runs = |default: &str, requirement: &str| {
         let policy = policy(default, &[(&scope, requirement)]);
-        let contents =
-            [&index, &manifest].map(|digest| image_policy::Found { digest, signatures: &[] });
+        let contents = [index.clone(), manifest.clone()];
         let key = |_: &str| Err("is not there".to_owned());
-        let judged = policy.ruling(&own_index).judge(&contents, &key, &Conditions::default());
+        let ruling = policy.ruling(&own_index);
+        let judged = ruling.judge(&contents, &[], &key, &Conditions::default());
         judged.map_err(|refusal| refusal.to_string())
     };
     assert_eq!(runs(ACCEPT, ACCEPT), Ok(Vec::new()));
@@ -193,11 +191,11 @@ fn where_one_scope_is_enough_a_refusal_that_a_signature_changes_comes_first() {
         Ok(key.to_vec())
     };
     let reference = NamedReference::parse(&format!("r.test/app@{DIGEST}")).unwrap();
-    let found = image_policy::Found { digest: reference.digest().unwrap(), signatures: &[] };
+    let contents = [reference.digest().unwrap().clone()];
     let refuse = |tags: [(&str, &str); 2]| {
         let policy = policy(REJECT, &tags);
         let ruling = policy.ruling(&reference);
-        ruling.judge(&[found], &key, &Conditions::default()).unwrap_err()
+        ruling.judge(&contents, &[], &key, &Conditions::default()).unwrap_err()
     };
     for tags in [
         [("r.test/app:1", open_pgp), ("r.test/app:2", SIGNED)],
@@ -240,10 +238,10 @@ fn so_many_signatures_are_held_against_keys_for_one_pull_and_no_more() {
     let key = |_: &str| Ok(include_bytes!("data/signatures/keys/p384.pub").to_vec());
     let signature = Signature::Simple { payload: Vec::new(), signature: "AAAA".to_owned() };
     let refusal = |left: &Arc<Verifications>, count: usize| {
-        let signatures = vec![signature.clone(); count];
-        let found = [Found { digest: &digest, signatures: &signatures }];
+        let found = vec![(digest.clone(), signature.clone()); count];
+        let contents = std::slice::from_ref(&digest);
         let ruling = policy.ruling(&name).within(left.clone());
-        let refusal = ruling.judge(&found, &key, &Conditions::default()).unwrap_err();
+        let refusal = ruling.judge(contents, &found, &key, &Conditions::default()).unwrap_err();
         (refusal.may_be_helped(), refusal.to_string())
     };
     let left = Arc::default();

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use image_policy::kept::{self, Placed};
-use image_policy::{Conditions, Found, Policy};
+use image_policy::{Conditions, Policy};
 use oci_image::named::NamedReference;
 
 macro_rules! key {
@@ -59,17 +59,14 @@ fn verdict(
     name: &NamedReference,
     placed: &[Placed],
 ) -> Result<Vec<Placed>, String> {
-    let digest = name.digest().unwrap();
-    let of_content = placed.iter().filter(|(of, _)| of == digest);
-    let signatures: Vec<_> = of_content.map(|(_, signature)| signature.clone()).collect();
-    let found = [Found { digest, signatures: &signatures }];
+    let contents = [name.digest().unwrap().clone()];
     let source = |path: &str| {
         // The key that signed nothing.
         const NEVER: &[u8] = key!("never-used.pub");
         let key = KEYS.iter().find(|(name, _)| *name == path);
         Ok(key.map_or(NEVER, |(_, key)| key).to_vec())
     };
-    let judged = policy.ruling(name).judge(&found, &source, &Conditions::default());
+    let judged = policy.ruling(name).judge(&contents, placed, &source, &Conditions::default());
     judged.map_err(|refusal| refusal.to_string())
 }
 

@@ -2,7 +2,7 @@
 //! an image's name leads past what the policy says of another.
 #![cfg_attr(fuzzing, no_main)]
 
-use image_policy::{Conditions, Found, Policy};
+use image_policy::{Conditions, Policy};
 use oci_image::named::NamedReference;
 
 const DIGEST: &str = "sha256:f7ff70f91006e54ed820c234f5392b780d2cbbde0ef52c7dba4fb49c79fcb71a";
@@ -18,10 +18,10 @@ const NAMES: [[&str; 2]; 4] = [
 /// The verdict about an image without signatures, where no key is there.
 fn verdict(policy: &Policy, name: &str) -> Result<(), String> {
     let reference = NamedReference::parse(&format!("{name}@{DIGEST}")).unwrap();
-    let digest = reference.digest().unwrap();
-    let found = Found { digest, signatures: &[] };
+    let contents = [reference.digest().unwrap().clone()];
     let key = |_: &str| Err("is not there".to_owned());
-    let verdict = policy.ruling(&reference).judge(&[found], &key, &Conditions::default());
+    let ruling = policy.ruling(&reference);
+    let verdict = ruling.judge(&contents, &[], &key, &Conditions::default());
     verdict.map(drop).map_err(|refusal| refusal.to_string())
 }
 
@@ -34,8 +34,8 @@ fuzzing::target!(|bytes: &[u8]| {
     // A scope or a digest that stands beside a policy.
     if let Ok(text) = str::from_utf8(bytes) {
         let items = [text.to_owned()];
-        for fault in Conditions::parse(&items, &items).err().iter().flatten() {
-            check(&fault.to_string());
+        for (_, words) in Conditions::parse(&items, &items).err().iter().flatten() {
+            check(words);
         }
     }
     for policy in [Policy::parse(bytes), Policy::parse_of_cdh(bytes)] {

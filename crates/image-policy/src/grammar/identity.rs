@@ -1,6 +1,6 @@
 //! `signedIdentity`: what a signature must name.
 
-use crate::identity::{Identity, SignedName};
+use crate::identity::{Identity, ImageName};
 use crate::json_node::{InvalidPolicy, Node};
 
 pub(super) fn read(node: &Node<'_, '_>) -> Result<Identity, InvalidPolicy> {
@@ -22,7 +22,7 @@ pub(super) fn read(node: &Node<'_, '_>) -> Result<Identity, InvalidPolicy> {
         Some("exactRepository") => {
             let members = node.members(&["type", "dockerRepository"])?;
             let repository = reference(&members.need("dockerRepository")?)?;
-            Ok(Identity::ExactRepository(repository.repository().to_owned()))
+            Ok(Identity::ExactRepository(repository.name))
         }
         Some("remapIdentity") => Err(node.refuse(
             "is a remapIdentity, which is not supported; sign the image again, under the name that \
@@ -35,6 +35,6 @@ pub(super) fn read(node: &Node<'_, '_>) -> Result<Identity, InvalidPolicy> {
     }
 }
 
-fn reference(node: &Node<'_, '_>) -> Result<SignedName, InvalidPolicy> {
-    SignedName::parse(node.text()?).map_err(|error| node.refuse(format!("is no name: {error}")))
+fn reference(node: &Node<'_, '_>) -> Result<ImageName, InvalidPolicy> {
+    ImageName::parse(node.text()?).map_err(|error| node.refuse(format!("is no name: {error}")))
 }

@@ -5,11 +5,11 @@ use std::fmt;
 use foreign_text::shown;
 
 use super::KeySource;
-use crate::identity::Asked;
+use crate::identity::ImageName;
 use crate::key::PublicKey;
 use crate::policy::{Entry, KeyPlace, Requirement, Signed};
 use crate::refusal::{Reason, Shortcoming, in_words};
-use crate::signature::{Match, Prepared, Wanted};
+use crate::signature::Prepared;
 use crate::verifications::Verifications;
 
 /// How much of a scope a message shows, in characters.
@@ -30,11 +30,11 @@ pub struct Clause<'p> {
     /// Whether it is for another name, which the host may have changed.
     pub(super) is_stripped: bool,
     pub(super) requirements: &'p [Requirement],
-    pub(super) asked: Asked,
+    pub(super) asked: ImageName,
 }
 
 impl<'p> Clause<'p> {
-    pub(super) fn of(entry: &'p Entry, asked: Asked) -> Self {
+    pub(super) fn of(entry: &'p Entry, asked: ImageName) -> Self {
         Self {
             scope: Some(&entry.written),
             is_stripped: false,
@@ -61,11 +61,23 @@ impl<'p> Clause<'p> {
         self.scope.is_some_and(|scope| scope.contains('@'))
     }
 
+    pub(super) fn has_signed(&self) -> bool {
+        self.requirements.iter().any(|one| matches!(one, Requirement::Signed(_)))
+    }
+
     /// Whether a signature is among what is asked for, and nothing that no image has.
     pub(crate) fn demands_signature(&self) -> bool {
-        let is_signed = |one: &Requirement| matches!(one, Requirement::Signed(_));
-        let may_hold = |one: &Requirement| is_signed(one) || *one == Requirement::Accept;
-        self.requirements.iter().any(is_signed) && self.requirements.iter().all(may_hold)
+        self.has_signed() && self.requirements.iter().all(may_hold)
+    }
+
+    /// The keys by a path or a URI, up to what no image has, where the judgement ends.
+    pub(super) fn key_paths(&self) -> impl Iterator<Item = &'p str> + use<'p> {
+        let requirements = self.requirements.iter().take_while(|one| may_hold(one));
+        let keys = requirements.flat_map(Requirement::keys);
+        keys.filter_map(|key| match key {
+            KeyPlace::Path(path) => Some(path.as_str()),
+            KeyPlace::Inline(_) => None,
+        })
     }
 
     /// Which of the signatures are enough, one for each requirement that asks for one.
@@ -85,29 +97,20 @@ impl<'p> Clause<'p> {
     fn judge_signed(&self, signed: &Signed, case: &Case<'_>) -> Result<usize, Reason> {
         let keys: Result<Vec<_>, _> = signed.keys.iter().map(|key| read(key, case.keys)).collect();
         let keys = keys?;
-        let wanted = Wanted { keys: &keys, identity: &signed.identity, asked: &self.asked };
-        let mut best = None;
+        let mut best = Shortcoming::None;
         for (at, signature) in case.signatures.iter().enumerate() {
-            match signature.compare(&wanted, case.left) {
-                None => return Err(Reason::TooManyVerifications),
-                Some(Match::Fulfilled) => return Ok(at),
-                other => best = best.max(other),
+            match signature.lacks(&keys, &signed.identity, &self.asked, case.left)? {
+                None => return Ok(at),
+                Some(shortcoming) => best = best.max(shortcoming),
             }
         }
-        Err(Reason::Signature(in_words(signed), Shortcoming::of(best)))
+        Err(Reason::Signature(in_words(signed), best))
     }
 }
 
-/// The requirements that a signature may fulfil.
-pub(super) fn signed_in<'c, 'p: 'c>(
-    clauses: impl IntoIterator<Item = &'c Clause<'p>>,
-) -> impl Iterator<Item = &'p Signed> {
-    let clauses = clauses.into_iter().filter(|clause| !clause.rejects());
-    let requirements = clauses.flat_map(|clause| clause.requirements);
-    requirements.filter_map(|requirement| match requirement {
-        Requirement::Signed(signed) => Some(signed),
-        _ => None,
-    })
+/// Whether some image may have it.
+fn may_hold(requirement: &Requirement) -> bool {
+    matches!(requirement, Requirement::Signed(_) | Requirement::Accept)
 }
 
 /// Reads a key; one that cannot be read refuses the image, whatever others there are.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use image_policy::{Found, Signature};
+use image_policy::Signature;
+use image_policy::kept::Placed;
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use serde_json::Value;
@@ -69,8 +70,8 @@ pub(crate) struct Registry {
 pub(crate) struct Signatures(pub(crate) Digest, pub(crate) Vec<Signature>);
 
 impl Signatures {
-    pub(crate) fn found(&self) -> Found<'_> {
-        Found { digest: &self.0, signatures: &self.1 }
+    pub(crate) fn placed(&self) -> Vec<Placed> {
+        self.1.iter().map(|signature| (self.0.clone(), signature.clone())).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use ::base64::Engine as _;
 use ::base64::engine::general_purpose::STANDARD;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
-use image_policy::{Conditions, Found, Policy, Signature};
+use image_policy::{Conditions, Policy, Signature};
 use oci_image::named::NamedReference;
 use serde_json::{Value, json};
 
@@ -66,12 +66,10 @@ fn a_refusal_says_that_signatures_were_left_out() {
     let name = NamedReference::parse(&format!("registry.test:5000/team/app:1.0@{ONE}")).unwrap();
     let refuse = |policy: Value| {
         let policy = Policy::parse(policy.to_string().as_bytes()).unwrap();
-        let found = Found {
-            digest: name.digest().unwrap(),
-            signatures: &[simple("registry.test:5000/team/app:1.0")],
-        };
+        let contents = [name.digest().unwrap().clone()];
+        let found = [(contents[0].clone(), simple("registry.test:5000/team/app:1.0"))];
         let key = |_: &str| Ok(std::fs::read(data("keys/skopeo-s.pub")).unwrap());
-        let judged = policy.ruling(&name).judge(&[found], &key, &Conditions::default());
+        let judged = policy.ruling(&name).judge(&contents, &found, &key, &Conditions::default());
         judged.unwrap_err()
     };
     let refusal = refuse(json!({"default": signed("skopeo-s", None)}));

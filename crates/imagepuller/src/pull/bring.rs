@@ -14,7 +14,7 @@ use tokio::sync::{Notify, OnceCell};
 use super::Puller;
 use super::asked::{Asked, ImageName};
 use super::layers::extent;
-use super::policy::{Gate, Kept};
+use super::policy::Gate;
 use super::resolve::{self, Resolved};
 use super::sources::Sources;
 use super::unlock::{self, Keys, Name};
@@ -140,7 +140,7 @@ impl Puller {
         let (resolved, early) = tokio::try_join!(resolved, early)?;
         let Resolved { image: verified, documents, begun: _begun } = resolved;
         let contents = &verified.contents;
-        let signatures = gate.admit(contents, &[], early, sources).await?;
+        let signatures = gate.admit(contents, None, early, async { Ok(&**sources) }).await?;
         let keys = self.unlock(&verified, name, settings, progress);
         let keys = keys.await?;
         let layers = self.layers.fetch(sources, &verified, &keys, progress);
@@ -163,13 +163,8 @@ impl Puller {
         }
         let (store, of) = (self.layers.store.clone(), digest.clone());
         let signatures = blocking(move || Ok(store.signatures(&of))).await?;
-        let contents = &known.contents;
-        let before = match gate.admits_kept(contents, signatures).await? {
-            Kept::Holds => return Ok(()),
-            Kept::Ask(before) => before,
-        };
-        let (_, sources) = way.take().await?;
-        let signatures = gate.admit(contents, &before, None, sources).await?;
+        let sources = async { Ok(&*way.take().await?.1) };
+        let signatures = gate.admit(&known.contents, signatures, None, sources).await?;
         self.keep_signatures(digest, signatures).await;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The owner's image policy: which signatures an image must carry before anything of it is used.
 //!
-//! The guest acts by `image-policy`, the room of the rules; here is the I/O that they need.
+//! The guest acts by `image-policy`, the crate of the rules; here is the I/O that they need.
 //!
 //! - `rules`: the policy of one pull, where its text and its keys are; `files`: those in the
 //!   directory of the measured document.
@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use image_policy::Policy;
 use image_policy::remark::Remark;
 use registry_client::Documents;
+use zeroize::Zeroizing;
 
 mod evidence;
 mod files;
 mod gate;
 mod rules;
 
-pub use gate::{Gate, Kept};
+pub use gate::Gate;
 
 /// Where policies are, for all pulls of a program.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,15 @@ impl PolicyPlace {
             }
         });
         Self { directory, given, remarked: Arc::default() }
+    }
+
+    /// Reads a file of the policy: one beside the measured document, or one that a person names,
+    /// by a path or beside the policy. Blocks.
+    fn read(&self, path: &str, limit: usize) -> Result<Zeroizing<Vec<u8>>, String> {
+        match &self.given {
+            Some(given) => files::beside(given, path, limit),
+            None => files::measured(self.directory.as_deref(), path, limit),
+        }
     }
 
     /// Logs what a policy says and probably does not mean, once for each policy.

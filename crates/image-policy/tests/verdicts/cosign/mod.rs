@@ -152,6 +152,7 @@ fn judge(
         registry.signatures_seen(&Registry::path(&reference), &digest, places, seen)?;
     let key = |path: &str| fs::read(data("keys").join(path)).map_err(|error| error.to_string());
     let ruling = policy.ruling(&reference);
-    let verdict = ruling.judge(&[signatures.found()], &key, &Conditions::default());
+    let found = signatures.placed();
+    let verdict = ruling.judge(&[digest], &found, &key, &Conditions::default());
     verdict.map(drop).map_err(|refusal| refusal.to_string())
 }

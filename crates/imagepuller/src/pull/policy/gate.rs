@@ -1,23 +1,22 @@
 //! What one pull asks of the image policy.
 //!
-//! [`Gate::check`] before a registry is asked, [`Gate::admits_kept`] for an image that is in the
-//! store, [`Gate::admit`] with what the sources have, before a layer is fetched and before a key is
-//! unwrapped.
+//! [`Gate::check`] before a registry is asked, [`Gate::admit`] for what the image's digest has led
+//! to, before a layer is fetched and before a key is unwrapped.
 
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use image_policy::conditions::TagRefused;
 use image_policy::kept::{self, Placed};
-use image_policy::{Name, Refusal};
+use image_policy::places::Listed;
+use image_policy::{Name, Refusal, Signature};
 use oci_image::digest::Digest;
 use pull_route::Settings;
 use registry_client::registry::Registry;
-use tokio::sync::Mutex;
 
 use super::PolicyPlace;
-use super::evidence::{OF_SOURCE, bounded, to_keep};
-use super::rules::{Keys, Rules, Verdict};
+use super::evidence::{of_source, to_keep};
+use super::rules::{Keys, Rules};
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::pull::secrets::Secrets;
@@ -31,25 +30,14 @@ pub struct Gate<'p> {
     name: Name,
     settings: &'p Settings,
     secrets: &'p Secrets,
-    /// Those that were asked for.
-    keys: Mutex<Arc<Keys>>,
 }
 
-/// What the store says of an image.
+/// What a source has for a content, asked for before it was known whether it is needed.
 #[derive(Debug)]
-pub enum Kept {
-    /// It may run.
-    Holds,
-    /// The sources have to be asked; these signatures were kept.
-    Ask(Vec<Placed>),
-}
-
-/// Signatures that were asked for before it was known whether they are enough.
-#[derive(Debug, Default)]
 pub struct Early {
-    source: Option<Arc<Registry>>,
-    signatures: Vec<Placed>,
-    left_out: usize,
+    source: Arc<Registry>,
+    content: Digest,
+    found: Listed<Signature>,
 }
 
 /// What one source has.
@@ -74,7 +62,7 @@ impl<'p> Gate<'p> {
         name: Name,
     ) -> Result<Self, Error> {
         let rules = Rules::of(place, settings, secrets).await?;
-        Ok(Self { rules: rules.map(Arc::new), name, settings, secrets, keys: Mutex::default() })
+        Ok(Self { rules: rules.map(Arc::new), name, settings, secrets })
     }
 
     /// Whether there is no policy.
@@ -102,8 +90,13 @@ impl<'p> Gate<'p> {
 
     /// Logs the scope that decides, where it accepts anything.
     pub fn log_accepting(&self) {
-        if let Some(rules) = &self.rules {
-            rules.log_accepting(&self.name);
+        let Some(rules) = &self.rules else {
+            return;
+        };
+        let ruling = rules.ruling(&self.name);
+        if let Some(scope) = ruling.accepts_anything() {
+            let image = ruling.image();
+            tracing::warn!("{scope} of the image policy decides for {image}, and accepts anything");
         }
     }
 
@@ -114,163 +107,115 @@ impl<'p> Gate<'p> {
     ///
     /// What no signature changes: the refusal, and keys that cannot be had.
     pub async fn check(&self, digest: Option<&Digest>) -> Result<bool, Error> {
+        let Some(rules) = &self.rules else {
+            return Ok(false);
+        };
         let contents: Vec<_> = digest.cloned().into_iter().collect();
-        match self.judge(&contents, &[]).await? {
+        let keys = self.keys(rules, &contents).await?;
+        match self.judge(rules, &contents, Vec::new(), &keys).await? {
             Err(refusal) if !refusal.may_be_helped() => Err(refusal.into()),
             judged => Ok(judged.is_err()),
         }
     }
 
-    /// Whether an image that is in the store may run by the signatures that were kept, in the form
-    /// of [`kept`]. They are verified anew, by the policy and the keys of now.
-    ///
-    /// # Errors
-    ///
-    /// What no signature changes.
-    pub async fn admits_kept(
-        &self,
-        contents: &[Digest],
-        signatures: Option<Vec<u8>>,
-    ) -> Result<Kept, Error> {
-        let signatures = signatures.map(|bytes| {
-            kept::read(&bytes).unwrap_or_else(|| {
-                tracing::warn!("kept signatures are damaged, so they are fetched again");
-                Vec::new()
-            })
-        });
-        let signatures = signatures.unwrap_or_default();
-        match self.judge(contents, &signatures).await? {
-            Ok(_) => Ok(Kept::Holds),
-            Err(refusal) if refusal.may_be_helped() => Ok(Kept::Ask(signatures)),
-            Err(refusal) => Err(refusal.into()),
-        }
-    }
-
-    /// Asks one source after the other for signatures, until one has all that the image needs.
-    /// Gives what is to be kept beside it, if there is something; `before` was. `early` are
-    /// signatures of the first of the contents that are there already.
+    /// Lets an image run by the signatures that were kept beside it, in the form of [`kept`], or by
+    /// those that came `early`, of the first of the contents; else by those of one source after the
+    /// other, each source's alone. All are verified anew, by the policy and the keys of now. Gives
+    /// what is to be kept, if that is something new. `sources` is not waited for without need.
     ///
     /// # Errors
     ///
     /// The refusal; or what each source had to say.
-    pub async fn admit(
+    pub async fn admit<'s>(
         &self,
         contents: &[Digest],
-        before: &[Placed],
+        kept: Option<Vec<u8>>,
         early: Option<Early>,
-        sources: &Sources,
+        sources: impl Future<Output = Result<&'s Sources, Error>>,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let early = early.unwrap_or_default();
-        match self.judge(contents, &early.signatures).await? {
-            Ok(held) if held.is_empty() => return Ok(None),
-            Ok(held) => return Ok(Some(to_keep(&held, before))),
+        let Some(rules) = &self.rules else {
+            return Ok(None);
+        };
+        let keys = self.keys(rules, contents).await?;
+        let kept = kept.map_or_else(Vec::new, read_kept);
+        let mut at_hand = kept.clone();
+        at_hand.extend(early.iter().flat_map(|one| placed(&one.content, one.found.kept.clone())));
+        match self.judge(rules, contents, at_hand, &keys).await? {
+            Ok(held) if held.iter().all(|one| kept.contains(one)) => return Ok(None),
+            Ok(held) => return Ok(Some(to_keep(&held, &kept))),
             Err(refusal) if !refusal.may_be_helped() => return Err(refusal.into()),
             Err(_) => {}
         }
-        let asked = sources.first(async |registry| {
-            let Fetched { signatures, left_out, failed } = early.of(registry, contents).await;
-            let (signatures, more) = bounded(&signatures, OF_SOURCE);
-            match (self.judge(contents, &signatures).await?, failed) {
-                (Ok(held), _) => Ok(held),
-                (Err(refusal), Some(error)) if refusal.may_be_helped() => {
-                    Err(Error::Signatures(error))
-                }
-                (Err(refusal), _) => {
-                    Err(refusal.with_left_out(signatures.len(), left_out + more).into())
-                }
-            }
+        let asked = sources.await?.first(async |source| {
+            let fetched = fetch(source, contents, early.as_ref()).await;
+            let (signatures, more) = of_source(&fetched.signatures);
+            let (looked_at, left_out) = (signatures.len(), fetched.left_out + more);
+            let judged = self.judge(rules, contents, signatures, &keys).await?;
+            judged.map_err(|refusal| match fetched.failed {
+                Some(error) if refusal.may_be_helped() => Error::Signatures(error),
+                _ => refusal.with_left_out(looked_at, left_out).into(),
+            })
         });
         let held = asked.await.map_err(Error::of_policy)?;
-        Ok(Some(to_keep(&held, before)))
+        Ok(Some(to_keep(&held, &kept)))
     }
 
     /// Asks the source whose turn it is for the signatures of one content, once, while something
     /// else is on its way; nothing if it has none or fails, which is no verdict.
     pub async fn ask_early(&self, content: &Digest, sources: &Sources) -> Option<Early> {
-        let source = sources.next()?;
+        let source = sources.next()?.clone();
         let found = source.signatures(content).await.ok()?;
-        let place = |signature| (content.clone(), signature);
-        Some(Early {
-            source: Some(source.clone()),
-            signatures: found.kept.into_iter().map(place).collect(),
-            left_out: found.left_out,
-        })
+        Some(Early { source, content: content.clone(), found })
+    }
+
+    async fn keys(&self, rules: &Rules, contents: &[Digest]) -> Result<Arc<Keys>, Error> {
+        let keys = rules.keys(&self.name, contents, self.settings, self.secrets);
+        Ok(Arc::new(keys.await?))
     }
 
     /// The signatures that are enough, or the refusal.
     async fn judge(
         &self,
+        rules: &Arc<Rules>,
         contents: &[Digest],
-        found: &[Placed],
+        found: Vec<Placed>,
+        keys: &Arc<Keys>,
     ) -> Result<Result<Vec<Placed>, Refusal>, Error> {
-        let Some(rules) = &self.rules else {
-            return Ok(Ok(Vec::new()));
-        };
-        let (contents, found): (Arc<[_]>, Arc<[_]>) = (contents.into(), found.into());
-        let mut keys = self.keys.lock().await;
-        self.get(rules.key_paths(&self.name), &mut keys).await?;
-        loop {
-            let (rules, keys_of_now, name) = (rules.clone(), keys.clone(), self.name.clone());
-            let (contents, found) = (contents.clone(), found.clone());
-            let verdict = blocking(move || Ok(rules.judge(&name, &contents, &found, &keys_of_now)));
-            match verdict.await? {
-                Verdict::Holds(held) => return Ok(Ok(held)),
-                Verdict::Refused(refusal) => return Ok(Err(refusal)),
-                // Each time at least one that was not asked for yet.
-                Verdict::Wants(paths) => self.get(paths, &mut keys).await?,
-            }
-        }
-    }
-
-    /// Gets the keys that are not there yet.
-    async fn get(
-        &self,
-        paths: impl IntoIterator<Item = String>,
-        keys: &mut Arc<Keys>,
-    ) -> Result<(), Error> {
-        let Some(rules) = &self.rules else {
-            return Ok(());
-        };
-        for path in paths {
-            if !keys.contains_key(&path) {
-                let key = rules.key(&path, self.settings, self.secrets).await?;
-                Arc::make_mut(keys).insert(path, key);
-            }
-        }
-        Ok(())
+        let (rules, name, keys) = (rules.clone(), self.name.clone(), keys.clone());
+        let contents = contents.to_vec();
+        blocking(move || Ok(rules.judge(&name, &contents, &found, &keys))).await
     }
 }
 
-impl Early {
-    /// What a source has for all contents; what it said early is not asked for again.
-    async fn of(&self, registry: &Arc<Registry>, contents: &[Digest]) -> Fetched {
-        let source = self.source.as_ref();
-        if !source.is_some_and(|source| Arc::ptr_eq(source, registry)) {
-            return fetch(registry, contents).await;
-        }
-        let rest = contents.get(1..).unwrap_or_default();
-        let fetched = fetch(registry, rest).await;
-        Fetched {
-            signatures: [&self.signatures[..], &fetched.signatures].concat(),
-            left_out: self.left_out + fetched.left_out,
-            ..fetched
-        }
-    }
+/// What the store has kept.
+fn read_kept(bytes: Vec<u8>) -> Vec<Placed> {
+    kept::read(&bytes).unwrap_or_else(|| {
+        tracing::warn!("kept signatures are damaged, so they are fetched again");
+        Vec::new()
+    })
 }
 
-/// What one source has for all contents.
-async fn fetch(registry: &Registry, contents: &[Digest]) -> Fetched {
-    let asked = contents.iter().map(|digest| registry.signatures(digest));
+/// What one source has for all contents; what it said early is not asked for again.
+async fn fetch(source: &Arc<Registry>, contents: &[Digest], early: Option<&Early>) -> Fetched {
+    let asked = contents.iter().map(async |digest| match early {
+        Some(early) if early.content == *digest && Arc::ptr_eq(&early.source, source) => {
+            Ok(early.found.clone())
+        }
+        _ => source.signatures(digest).await,
+    });
     let mut fetched = Fetched { signatures: Vec::new(), left_out: 0, failed: None };
     for (digest, answer) in contents.iter().zip(join_all(asked).await) {
         match answer {
             Ok(found) => {
-                let placed = found.kept.into_iter().map(|one| (digest.clone(), one));
-                fetched.signatures.extend(placed);
+                fetched.signatures.extend(placed(digest, found.kept));
                 fetched.left_out += found.left_out;
             }
             Err(error) => fetched.failed = fetched.failed.or(Some(error)),
         }
     }
     fetched
+}
+
+fn placed(content: &Digest, found: Vec<Signature>) -> impl Iterator<Item = Placed> {
+    found.into_iter().map(|signature| (content.clone(), signature))
 }

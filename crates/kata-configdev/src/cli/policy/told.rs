@@ -29,7 +29,7 @@ pub fn refused(policy: &Policy, conditions: &Conditions, name: &Name) -> Option<
         return None;
     }
     let no_key = |_: &str| Err("is not looked at here".to_owned());
-    let refusal = ruling.judge(&[], &no_key, conditions).err();
+    let refusal = ruling.judge(&[], &[], &no_key, conditions).err();
     refusal.map(|refusal| refusal.to_string())
 }
 
