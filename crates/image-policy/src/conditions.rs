@@ -7,7 +7,7 @@ use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
 use registry_config::PolicyPart;
 
-use crate::policy::{Policy, Requirement};
+use crate::policy::Policy;
 use crate::ruling::{Clause, DEFAULT_TAG, Quantity};
 use crate::scope;
 
@@ -24,34 +24,11 @@ pub type Fault = (PolicyPart, String);
 
 /// Why a tag is not resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TagRefused {
-    /// The scope that decides demands no signature.
-    #[error(
-        "the tag of {image} is not resolved: {scope} asks for {requirements}, and only a signature \
-        says which content a tag may have; write the scope of the digest, and name it, pin the tag \
-        in [pins], or ask for sigstoreSigned there"
-    )]
-    Unsigned {
-        /// The image, in its one spelling.
-        image: String,
-        /// The scope in words.
-        scope: String,
-        /// What it asks for, in words.
-        requirements: String,
-    },
-    /// The owner does not allow it.
-    #[error(
-        "the tag of {image} is not resolved: {scope} asks for a signature, but allow-tags of \
-        [image-policy] has no scope for this image; add one, name the image by its digest, or pin \
-        the tag in [pins]"
-    )]
-    NotAllowed {
-        /// The image, in its one spelling.
-        image: String,
-        /// The scope in words.
-        scope: String,
-    },
+#[error("the tag of {image} is not resolved: {why}")]
+pub struct TagRefused {
+    /// In its one spelling.
+    image: String,
+    why: String,
 }
 
 impl Conditions {
@@ -107,7 +84,7 @@ impl Policy {
             return Ok(());
         }
         let ruling = self.ruling(reference);
-        let image = ruling.image().to_owned();
+        let refuse = |why| Err(TagRefused { image: ruling.image().to_owned(), why });
         let is_signed = |clause: &&Clause<'_>| clause.demands_signature();
         let signed = ruling.clauses().iter().find(is_signed);
         let unsigned = ruling.clauses().iter().find(|clause| !is_signed(clause));
@@ -115,25 +92,25 @@ impl Policy {
             Quantity::Each => unsigned,
             Quantity::One => unsigned.filter(|_| signed.is_none()),
         };
-        if let Some(clause) = failing {
-            return Err(TagRefused::Unsigned {
-                image,
-                scope: clause.to_string(),
-                requirements: in_words(clause.requirements()),
-            });
+        if let Some(scope) = failing {
+            let requirements: Vec<_> =
+                scope.requirements().iter().map(ToString::to_string).collect();
+            return refuse(format!(
+                "{scope} asks for {}, and only a signature says which content a tag may have; \
+                write the scope of the digest, and name it, pin the tag in [pins], or ask for \
+                sigstoreSigned there",
+                requirements.join(", and for ")
+            ));
         }
         if conditions.permits_tag(reference) {
             return Ok(());
         }
         let scope = signed.map_or_else(|| "the policy".to_owned(), ToString::to_string);
-        Err(TagRefused::NotAllowed { image, scope })
+        refuse(format!(
+            "{scope} asks for a signature, but allow-tags of [image-policy] has no scope for this \
+            image; add one, name the image by its digest, or pin the tag in [pins]"
+        ))
     }
-}
-
-/// Requirements in words, in their order.
-fn in_words(requirements: &[Requirement]) -> String {
-    let words: Vec<_> = requirements.iter().map(ToString::to_string).collect();
-    words.join(", and for ")
 }
 
 fn read_list<T: Ord>(

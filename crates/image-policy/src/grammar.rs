@@ -31,12 +31,14 @@ const DOCKER: &str = "docker";
 /// keys say that Confidential Containers are meant.
 pub(crate) fn read(text: &[u8], default_identity: Identity) -> Result<Policy, InvalidPolicy> {
     let limits = Limits { bytes: MAX_POLICY_BYTES, values: MAX_POLICY_VALUES, depth: MAX_DEPTH };
-    let value = json::read(text, limits, Duplicates::Refused)?;
+    let value = json::read(text, limits, Duplicates::Refused);
+    let value = value.map_err(|error| InvalidPolicy(error.to_string()))?;
     let lines = Lines::of(text);
     let root = Node::root(&value, &lines);
-    let policy = Reader::new(default_identity).policy(&root)?;
+    let read = |default_identity| Reader { default_identity, ..Reader::default() }.policy(&root);
+    let policy = read(default_identity)?;
     match has_keys_of_kbs_only(&policy) {
-        true => Reader::new(Identity::Repository).policy(&root),
+        true => read(Identity::Repository),
         false => Ok(policy),
     }
 }
@@ -68,12 +70,14 @@ fn hub_namespace(spelling: &str) -> Option<&str> {
     (!name.contains('/') && name != "library").then_some(name)
 }
 
+#[derive(Default)]
 struct Reader {
     /// The meaning of a missing `signedIdentity`.
     default_identity: Identity,
     remarks: Vec<Remark>,
     scopes: BTreeMap<String, Entry>,
-    /// The scopes that no image can have, and why.
+    /// The scopes that no image can have, and why: a wider scope, or the default, would decide for
+    /// the images that they are meant for.
     of_no_image: Vec<Remark>,
     /// How many keys there are.
     keys: usize,
@@ -84,18 +88,6 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(default_identity: Identity) -> Self {
-        Self {
-            default_identity,
-            remarks: Vec::new(),
-            scopes: BTreeMap::new(),
-            of_no_image: Vec::new(),
-            keys: 0,
-            open_tags: Vec::new(),
-            demanding_tags: BTreeSet::new(),
-        }
-    }
-
     fn policy(mut self, root: &Node<'_, '_>) -> Result<Policy, InvalidPolicy> {
         let members = root.members(&["default", "transports"])?;
         let default = members.need("default")?;
@@ -109,7 +101,11 @@ impl Reader {
             }
         }
         if !self.of_no_image.is_empty() {
-            return Err(InvalidPolicy::Scopes(self.of_no_image));
+            let scopes: Vec<_> = self.of_no_image.iter().map(ToString::to_string).collect();
+            return Err(InvalidPolicy(format!(
+                "it has scopes that no image can have, so that a wider one would decide: {}",
+                scopes.join("; and ")
+            )));
         }
         self.remark_open_tags(&requirements);
         Ok(Policy { default: requirements, scopes: self.scopes, remarks: self.remarks })

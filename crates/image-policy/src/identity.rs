@@ -10,13 +10,14 @@ use oci_image::reference::InvalidReference;
 use registry_config::RegistryHost;
 
 /// A kind of `signedIdentity`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
     /// `matchExact`: the image as it is asked for, with its tag, or its digest.
     Exact,
     /// `matchRepoDigestOrExact`: the same, but for an image by digest any tag or digest of its
     /// repository.
+    #[default]
     RepoDigestOrExact,
     /// `matchRepository`: the same repository.
     Repository,

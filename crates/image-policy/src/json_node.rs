@@ -1,6 +1,6 @@
 //! A value of a policy with its path and line, for messages that name the place.
 
-use foreign_text::json::{JsonError, Kind, Object, Value};
+use foreign_text::json::{Kind, Value};
 use foreign_text::position::Lines;
 use foreign_text::shown;
 
@@ -9,37 +9,10 @@ use crate::remark::Remark;
 /// How much of a foreign name a message shows, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
-/// Why a text is no policy.
+/// Why a text is no policy: what is wrong and what to do; never a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum InvalidPolicy {
-    /// It is no JSON, or not within the limits.
-    #[error("the policy is not valid: {0}")]
-    Json(#[from] JsonError),
-    /// A value breaks the grammar of containers-policy.json(5).
-    #[error("the policy is not valid: {path} (line {line}) {problem}")]
-    Value {
-        /// Where, such as `transports.docker."registry.corp"[0].keyPath`.
-        path: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong and what to do; never a value.
-        problem: String,
-    },
-    /// Scopes that no image can have, all of them: a wider scope, or the default, would decide for
-    /// the images that they are meant for.
-    #[error(
-        "the policy is not valid: it has scopes that no image can have, so that a wider one would \
-        decide: {}",
-        listed(.0)
-    )]
-    Scopes(Vec<Remark>),
-}
-
-fn listed(scopes: &[Remark]) -> String {
-    let scopes: Vec<_> = scopes.iter().map(ToString::to_string).collect();
-    scopes.join("; and ")
-}
+#[error("the policy is not valid: {0}")]
+pub struct InvalidPolicy(pub(crate) String);
 
 /// A value and its place.
 pub(crate) struct Node<'v, 't> {
@@ -48,37 +21,24 @@ pub(crate) struct Node<'v, 't> {
     path: String,
 }
 
-/// The members of an object, none of which is unknown.
-pub(crate) struct Members<'v, 't> {
-    object: &'v Object<'t>,
-    lines: &'v Lines,
-    path: String,
-    line: usize,
-}
-
 impl<'v, 't> Node<'v, 't> {
     pub(crate) fn root(value: &'v Value<'t>, lines: &'v Lines) -> Self {
         Self { value, lines, path: String::new() }
     }
 
-    pub(crate) fn path(&self) -> &str {
-        if self.path.is_empty() { "its root" } else { &self.path }
-    }
-
-    pub(crate) fn line(&self) -> usize {
-        self.lines.at(self.value.offset)
+    /// A value in this one, whose path goes on like this.
+    fn below(&self, value: &'v Value<'t>, path: String) -> Self {
+        Self { value, lines: self.lines, path }
     }
 
     pub(crate) fn refuse(&self, problem: impl Into<String>) -> InvalidPolicy {
-        InvalidPolicy::Value {
-            path: self.path().to_owned(),
-            line: self.line(),
-            problem: problem.into(),
-        }
+        InvalidPolicy(self.remark(problem).to_string())
     }
 
     pub(crate) fn remark(&self, words: impl Into<String>) -> Remark {
-        Remark { path: self.path().to_owned(), line: self.line(), words: words.into() }
+        let path = if self.path.is_empty() { "its root" } else { &self.path };
+        let line = self.lines.at(self.value.offset);
+        Remark { path: path.to_owned(), line, words: words.into() }
     }
 
     pub(crate) fn is_null(&self) -> bool {
@@ -99,72 +59,51 @@ impl<'v, 't> Node<'v, 't> {
     }
 
     /// The values of an array; none where `null` stands.
-    pub(crate) fn items(&self) -> Result<Vec<Node<'v, 't>>, InvalidPolicy> {
+    pub(crate) fn items(&self) -> Result<Vec<Self>, InvalidPolicy> {
         let values = match &self.value.kind {
             Kind::Null => &[][..],
             Kind::Array(values) => values,
             _ => return Err(self.refuse("is not a list")),
         };
-        let node = |(index, value)| Node {
-            value,
-            lines: self.lines,
-            path: format!("{}[{index}]", self.path),
-        };
-        Ok(values.iter().enumerate().map(node).collect())
+        let values = values.iter().enumerate();
+        let nodes = values.map(|(at, value)| self.below(value, format!("{}[{at}]", self.path)));
+        Ok(nodes.collect())
     }
 
     /// The members of an object that may have any names, with these.
-    pub(crate) fn named(&self) -> Result<Vec<(&'v str, Node<'v, 't>)>, InvalidPolicy> {
+    pub(crate) fn named(&self) -> Result<Vec<(&'v str, Self)>, InvalidPolicy> {
         let object = self.value.object();
         let object = object.ok_or_else(|| self.refuse("is not an object"))?;
-        let node = |(name, value): (&'v str, &'v Value<'t>)| {
-            let path = join(&self.path, name);
-            let lines = self.lines;
-            (name, Node { value, lines, path })
-        };
-        Ok(object.members().map(node).collect())
+        let members = object.members();
+        let nodes = members.map(|(name, value)| (name, self.below(value, join(&self.path, name))));
+        Ok(nodes.collect())
     }
 
-    /// The members of an object that may have these names only.
-    pub(crate) fn members(&self, known: &[&str]) -> Result<Members<'v, 't>, InvalidPolicy> {
+    /// Itself, as an object that has no members but these.
+    pub(crate) fn members(&self, known: &[&str]) -> Result<&Self, InvalidPolicy> {
         for (name, node) in self.named()? {
             if !known.contains(&name) {
                 let known = known.join(", ");
                 return Err(node.refuse(format!("is not known; known here: {known}")));
             }
         }
-        let object = self.value.object();
-        Ok(Members {
-            object: object.ok_or_else(|| self.refuse("is not an object"))?,
-            lines: self.lines,
-            path: self.path.clone(),
-            line: self.line(),
-        })
+        Ok(self)
+    }
+
+    /// A member of an object.
+    pub(crate) fn get(&self, name: &str) -> Option<Self> {
+        let value = self.value.object()?.last(name)?;
+        Some(self.below(value, join(&self.path, name)))
+    }
+
+    /// A member that must be there.
+    pub(crate) fn need(&self, name: &str) -> Result<Self, InvalidPolicy> {
+        self.get(name).ok_or_else(|| self.refuse(format!("has no {name}")))
     }
 
     /// The text of one member, whatever else there is.
     pub(crate) fn peek(&self, name: &str) -> Option<&'v str> {
         self.value.object()?.last(name)?.text()
-    }
-}
-
-impl<'v, 't> Members<'v, 't> {
-    pub(crate) fn get(&self, name: &str) -> Option<Node<'v, 't>> {
-        let value = self.object.last(name)?;
-        Some(Node { value, lines: self.lines, path: join(&self.path, name) })
-    }
-
-    /// A member that must be there.
-    pub(crate) fn need(&self, name: &str) -> Result<Node<'v, 't>, InvalidPolicy> {
-        self.get(name).ok_or_else(|| self.refuse(format!("has no {name}")))
-    }
-
-    pub(crate) fn refuse(&self, problem: impl Into<String>) -> InvalidPolicy {
-        InvalidPolicy::Value {
-            path: if self.path.is_empty() { "its root".to_owned() } else { self.path.clone() },
-            line: self.line,
-            problem: problem.into(),
-        }
     }
 }
 

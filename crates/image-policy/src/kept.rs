@@ -22,24 +22,18 @@ pub type Placed = (Digest, Signature);
 
 /// The first [`MAX_KEPT`] signatures as bytes.
 pub fn write(signatures: &[Placed]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (digest, signature) in signatures.iter().take(MAX_KEPT) {
-        match signature {
-            Signature::Simple { payload, signature } => {
-                let (length, behind) = (payload.len(), signature.len());
-                let line = format!("{SIMPLE} {digest} {length} {behind}\n");
-                bytes.extend_from_slice(line.as_bytes());
-                bytes.extend_from_slice(payload);
-                bytes.extend_from_slice(signature.as_bytes());
-            }
-            Signature::Bundle(bundle) => {
-                let line = format!("{BUNDLE} {digest} {}\n", bundle.len());
-                bytes.extend_from_slice(line.as_bytes());
-                bytes.extend_from_slice(bundle);
-            }
+    let written = signatures.iter().take(MAX_KEPT).map(|(digest, signature)| match signature {
+        Signature::Simple { payload, signature } => {
+            let (length, behind) = (payload.len(), signature.len());
+            let line = format!("{SIMPLE} {digest} {length} {behind}\n");
+            [line.as_bytes(), payload, signature.as_bytes()].concat()
         }
-    }
-    bytes
+        Signature::Bundle(bundle) => {
+            let line = format!("{BUNDLE} {digest} {}\n", bundle.len());
+            [line.as_bytes(), bundle].concat()
+        }
+    });
+    written.flatten().collect()
 }
 
 /// Reads what [`write()`] wrote; `None` if it is anything else. No more memory than the bytes have.
@@ -49,7 +43,7 @@ pub fn read(mut bytes: &[u8]) -> Option<Vec<Placed>> {
         if signatures.len() == MAX_KEPT {
             return None;
         }
-        let end = bytes.iter().take(MAX_LINE_BYTES).position(is_line_end)?;
+        let end = bytes.iter().take(MAX_LINE_BYTES).position(|byte| *byte == b'\n')?;
         let line = std::str::from_utf8(bytes.get(..end)?).ok()?;
         bytes = bytes.get(end + 1..)?;
         let words: Vec<_> = line.split(' ').collect();
@@ -68,10 +62,6 @@ pub fn read(mut bytes: &[u8]) -> Option<Vec<Placed>> {
         signatures.push((Digest::parse(digest).ok()?, signature));
     }
     Some(signatures)
-}
-
-fn is_line_end(byte: &u8) -> bool {
-    *byte == b'\n'
 }
 
 /// The next bytes, as many as a word says.

@@ -31,21 +31,13 @@ const ED25519_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112"
 
 /// A public key: RSA of 2048 to 8192 bits, P-256, P-384, P-521 or Ed25519.
 pub struct PublicKey {
-    kind: Kind,
+    /// The kind in words, such as `P-256`.
+    kind: &'static str,
     /// The key for each way that a signature of its kind is verified in; the first is that of
     /// SHA-256, or of Ed25519 as it is.
     ways: Vec<ParsedPublicKey>,
     /// The key for Ed25519 over a hash (Ed25519ph, RFC 8032).
     prehashed: Option<ed25519_dalek::VerifyingKey>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Rsa,
-    P256,
-    P384,
-    P521,
-    Ed25519,
 }
 
 /// Why bytes are no usable key. The words fit behind "the key".
@@ -95,15 +87,21 @@ impl PublicKey {
         let info = SubjectPublicKeyInfoRef::from_der(der).map_err(|_| UnusableKey::Damaged)?;
         let bytes = info.subject_public_key.as_bytes();
         let bytes = bytes.ok_or(UnusableKey::Damaged)?;
+        let curve = info.algorithm.parameters_oid();
         match info.algorithm.oid {
             RSA => Self::from_rsa(bytes),
-            ED25519_OID => Self::new(Kind::Ed25519, bytes),
-            EC => match info.algorithm.parameters_oid() {
-                Ok(P256) => Self::new(Kind::P256, bytes),
-                Ok(P384) => Self::new(Kind::P384, bytes),
-                Ok(P521) => Self::new(Kind::P521, bytes),
-                _ => Err(UnusableKey::Kind),
-            },
+            ED25519_OID => {
+                let prehashed = ed25519_dalek::VerifyingKey::try_from(bytes);
+                let prehashed = Some(prehashed.map_err(|_| UnusableKey::Damaged)?);
+                Ok(Self { prehashed, ..Self::new("Ed25519", &[&ED25519], bytes)? })
+            }
+            EC if curve == Ok(P256) => Self::new("P-256", &[&ECDSA_P256_SHA256_ASN1], bytes),
+            EC if curve == Ok(P384) => {
+                Self::new("P-384", &[&ECDSA_P384_SHA256_ASN1, &ECDSA_P384_SHA384_ASN1], bytes)
+            }
+            EC if curve == Ok(P521) => {
+                Self::new("P-521", &[&ECDSA_P521_SHA256_ASN1, &ECDSA_P521_SHA512_ASN1], bytes)
+            }
             _ => Err(UnusableKey::Kind),
         }
     }
@@ -114,21 +112,18 @@ impl PublicKey {
         if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
             return Err(UnusableKey::RsaSize);
         }
-        Self::new(Kind::Rsa, der)
+        Self::new("RSA", &[&RSA_PKCS1_2048_8192_SHA256], der)
     }
 
-    fn new(kind: Kind, bytes: &[u8]) -> Result<Self, UnusableKey> {
-        let key =
-            |algorithm| ParsedPublicKey::new(algorithm, bytes).map_err(|_| UnusableKey::Damaged);
-        let ways: Result<_, _> = kind.ways().iter().copied().map(key).collect();
-        let prehashed = match kind {
-            Kind::Ed25519 => {
-                let key = ed25519_dalek::VerifyingKey::try_from(bytes);
-                Some(key.map_err(|_| UnusableKey::Damaged)?)
-            }
-            _ => None,
-        };
-        Ok(Self { kind, ways: ways?, prehashed })
+    fn new(
+        kind: &'static str,
+        ways: &[&'static dyn VerificationAlgorithm],
+        bytes: &[u8],
+    ) -> Result<Self, UnusableKey> {
+        let ways = ways.iter().map(|way| ParsedPublicKey::new(*way, bytes));
+        let ways: Result<_, _> = ways.collect();
+        let ways = ways.map_err(|_| UnusableKey::Damaged)?;
+        Ok(Self { kind, ways, prehashed: None })
     }
 
     /// Whether the key made a signature as it stands beside a simple-signing payload: SHA-256 with
@@ -158,32 +153,10 @@ impl PublicKey {
     }
 }
 
-impl Kind {
-    fn ways(self) -> &'static [&'static dyn VerificationAlgorithm] {
-        match self {
-            Self::Rsa => &[&RSA_PKCS1_2048_8192_SHA256],
-            Self::P256 => &[&ECDSA_P256_SHA256_ASN1],
-            Self::P384 => &[&ECDSA_P384_SHA256_ASN1, &ECDSA_P384_SHA384_ASN1],
-            Self::P521 => &[&ECDSA_P521_SHA256_ASN1, &ECDSA_P521_SHA512_ASN1],
-            Self::Ed25519 => &[&ED25519],
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Rsa => "RSA",
-            Self::P256 => "P-256",
-            Self::P384 => "P-384",
-            Self::P521 => "P-521",
-            Self::Ed25519 => "Ed25519",
-        }
-    }
-}
-
 /// The kind in words, such as `P-256`.
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind.name())
+        f.write_str(self.kind)
     }
 }
 

@@ -200,17 +200,17 @@ fn list<'v, 't>(
 fn layer(layer: &Value<'_>) -> Option<Layer> {
     let layer = layer.object()?;
     let media_type = layer.last("mediaType")?.text()?;
-    let signature = if media_type == SIMPLE_SIGNING {
-        let annotations = layer.last("annotations")?.object()?;
-        let signature = annotations.last(SIGNATURE)?.text()?;
-        if signature.len() > MAX_SIGNATURE_CHARS {
-            return None;
+    let signature = match media_type {
+        SIMPLE_SIGNING => {
+            let annotations = layer.last("annotations")?.object()?;
+            let signature = annotations.last(SIGNATURE)?.text()?;
+            if signature.len() > MAX_SIGNATURE_CHARS {
+                return None;
+            }
+            Some(signature.to_owned())
         }
-        Some(signature.to_owned())
-    } else if media_type.starts_with(BUNDLE) {
-        None
-    } else {
-        return None;
+        bundle if bundle.starts_with(BUNDLE) => None,
+        _ => return None,
     };
     Some(Layer { digest: digest(layer)?, signature })
 }

@@ -138,7 +138,7 @@ impl Policy {
     ///
     /// [`InvalidPolicy`], with the place; never with a value of the text.
     pub fn parse(text: &[u8]) -> Result<Self, InvalidPolicy> {
-        grammar::read(text, Identity::RepoDigestOrExact)
+        grammar::read(text, Identity::default())
     }
 
     /// Reads the policy of an owner's `cdh.toml`, where a missing `signedIdentity` means

@@ -109,18 +109,14 @@ pub enum Shortcoming {
 
 /// A requirement in words: who must have signed, and what the signature must name.
 pub(crate) fn in_words(signed: &Signed) -> String {
-    let keys: Vec<_> = signed.keys.iter().take(MAX_KEYS).collect();
-    let mut words = "a signature (sigstoreSigned) by ".to_owned();
-    for (index, key) in keys.iter().enumerate() {
-        let or = if index == 0 { "" } else { " or " };
-        words.push_str(&format!("{or}{key}"));
-    }
-    if signed.keys.len() > MAX_KEYS {
-        words.push_str(&format!(" or {} more", signed.keys.len() - MAX_KEYS));
-    }
+    let keys: Vec<_> = signed.keys.iter().take(MAX_KEYS).map(ToString::to_string).collect();
+    let more = match signed.keys.len().saturating_sub(MAX_KEYS) {
+        0 => String::new(),
+        more => format!(" or {more} more"),
+    };
     let by_default = if signed.is_default_identity { ", the default" } else { "" };
-    words.push_str(&format!(" with {}{by_default}", signed.identity));
-    words
+    let (keys, identity) = (keys.join(" or "), &signed.identity);
+    format!("a signature (sigstoreSigned) by {keys}{more} with {identity}{by_default}")
 }
 
 impl fmt::Display for Reason {

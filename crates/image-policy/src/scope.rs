@@ -95,29 +95,23 @@ fn read_path(registry: &RegistryHost, path: &str) -> Result<Scope, String> {
             .to_owned());
     }
     let name = format!("{host}/{repository}");
-    match (tag, digest) {
-        (None, None) => Ok(Scope {
-            spelling: name,
-            tag_of: None,
-        }),
-        (Some(tag), None) if is_tag(tag) => Ok(Scope {
-            spelling: format!("{name}:{tag}"),
-            tag_of: Some(name),
-        }),
-        (Some(_), None) => Err("has no tag behind the colon".to_owned()),
-        (Some(_), Some(_)) => Err(
-            "has a tag and a digest, and no image has both for containers/image; write two scopes, \
-            one with each"
-                .to_owned(),
-        ),
-        (None, Some(digest)) => match Digest::parse(digest) {
-            Ok(digest) => Ok(Scope {
-                spelling: format!("{name}@{digest}"),
-                tag_of: None,
-            }),
-            Err(error) => Err(format!("has no digest behind \"@\": {error}")),
-        },
-    }
+    let tag_of = tag.map(|_| name.clone());
+    let spelling = match (tag, digest) {
+        (None, None) => name,
+        (Some(tag), None) if is_tag(tag) => format!("{name}:{tag}"),
+        (Some(_), None) => return Err("has no tag behind the colon".to_owned()),
+        (Some(_), Some(_)) => {
+            return Err("has a tag and a digest, and no image has both for containers/image; \
+                        write two scopes, one with each"
+                .to_owned());
+        }
+        (None, Some(digest)) => {
+            let digest = Digest::parse(digest)
+                .map_err(|error| format!("has no digest behind \"@\": {error}"))?;
+            format!("{name}@{digest}")
+        }
+    };
+    Ok(Scope { spelling, tag_of })
 }
 
 /// The scopes above an image's exact name, from the repository up to every image, in the order of

@@ -3,7 +3,7 @@
 use super::identity;
 use crate::base64;
 use crate::identity::Identity;
-use crate::json_node::{InvalidPolicy, Members, Node};
+use crate::json_node::{InvalidPolicy, Node};
 use crate::policy::{KeyPlace, Requirement, Signed, Unsupported};
 
 /// The ways to name the keys of a log, of which one may be there.
@@ -55,17 +55,17 @@ fn sigstore_signed(
         "rekorPublicKeyDatas",
         "signedIdentity",
     ])?;
-    let mut sources = keys(&members, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
+    let mut sources = keys(members, ["keyPath", "keyPaths", "keyData", "keyDatas"])?;
     let fulcio = members.get("fulcio").map(|node| fulcio(&node)).transpose()?;
     let pki = members.get("pki").map(|node| pki(&node)).transpose()?;
-    let rekor = keys(&members, REKOR)?;
+    let rekor = keys(members, REKOR)?;
     let count = sources.len() + usize::from(fulcio.is_some()) + usize::from(pki.is_some());
     if count != 1 {
         return Err(members.refuse(
             "must have exactly one of keyPath, keyPaths, keyData, keyDatas, fulcio and pki",
         ));
     }
-    check_rekor(&members, rekor.len(), fulcio.is_some(), pki.is_some())?;
+    check_rekor(members, rekor.len(), fulcio.is_some(), pki.is_some())?;
     let identity = members.get("signedIdentity");
     let is_default_identity = identity.is_none();
     let identity = match identity {
@@ -89,7 +89,7 @@ fn sigstore_signed(
 }
 
 fn check_rekor(
-    members: &Members<'_, '_>,
+    members: &Node<'_, '_>,
     count: usize,
     is_fulcio: bool,
     is_pki: bool,
@@ -111,7 +111,7 @@ fn check_rekor(
 /// As in containers/image a path that is empty or `null` is none, an empty list is an error, and
 /// empty data is a key, which nothing fulfils.
 fn keys(
-    members: &Members<'_, '_>,
+    members: &Node<'_, '_>,
     [path, paths, data, datas]: [&str; 4],
 ) -> Result<Vec<Vec<KeyPlace>>, InvalidPolicy> {
     let mut sources = Vec::new();
@@ -166,7 +166,7 @@ fn inline(node: &Node<'_, '_>) -> Result<KeyPlace, InvalidPolicy> {
 }
 
 /// Whether a member has a text that is not empty; data must be that of a key.
-fn is_given(members: &Members<'_, '_>, name: &str) -> Result<bool, InvalidPolicy> {
+fn is_given(members: &Node<'_, '_>, name: &str) -> Result<bool, InvalidPolicy> {
     let Some(node) = members.get(name) else {
         return Ok(false);
     };
@@ -179,11 +179,11 @@ fn is_given(members: &Members<'_, '_>, name: &str) -> Result<bool, InvalidPolicy
 
 fn fulcio(node: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
     let members = node.members(&["caPath", "caData", "oidcIssuer", "subjectEmail"])?;
-    if is_given(&members, "caPath")? == is_given(&members, "caData")? {
+    if is_given(members, "caPath")? == is_given(members, "caData")? {
         return Err(members.refuse("must have exactly one of caPath and caData"));
     }
     for name in ["oidcIssuer", "subjectEmail"] {
-        if !is_given(&members, name)? {
+        if !is_given(members, name)? {
             return Err(members.refuse(format!("has no {name}")));
         }
     }
@@ -199,15 +199,15 @@ fn pki(node: &Node<'_, '_>) -> Result<(), InvalidPolicy> {
         "subjectEmail",
         "subjectHostname",
     ])?;
-    if is_given(&members, "caRootsPath")? == is_given(&members, "caRootsData")? {
+    if is_given(members, "caRootsPath")? == is_given(members, "caRootsData")? {
         return Err(members.refuse("must have exactly one of caRootsPath and caRootsData"));
     }
-    if is_given(&members, "caIntermediatesPath")? && is_given(&members, "caIntermediatesData")? {
+    if is_given(members, "caIntermediatesPath")? && is_given(members, "caIntermediatesData")? {
         return Err(
             members.refuse("must have at most one of caIntermediatesPath and caIntermediatesData")
         );
     }
-    if !is_given(&members, "subjectEmail")? && !is_given(&members, "subjectHostname")? {
+    if !is_given(members, "subjectEmail")? && !is_given(members, "subjectHostname")? {
         return Err(members.refuse("must have one of subjectEmail and subjectHostname"));
     }
     Ok(())
@@ -223,8 +223,8 @@ fn signed_by(node: &Node<'_, '_>) -> Result<Requirement, InvalidPolicy> {
         return Err(key_type.refuse("is not GPGKeys"));
     }
     // Here a member counts that is there, and it must give a key; an empty list gives one.
-    let is_path = is_given(&members, "keyPath")?;
-    let is_data = is_given(&members, "keyData")?;
+    let is_path = is_given(members, "keyPath")?;
+    let is_data = is_given(members, "keyData")?;
     let mut is_list = false;
     if let Some(node) = members.get("keyPaths") {
         for item in node.items()? {
