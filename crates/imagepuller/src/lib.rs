@@ -14,13 +14,11 @@
 //!   its client. [`forward`]: calls for the confidential data hub; [`hub`]: in that hub's place.
 //!   `notify`: the service manager. `refresher`: what came to the node a moment ago.
 //! - [`pull`]: one pull. `received`: bytes on their way to the disk. [`mod@bundle`]: where the
-//!   image goes. [`progress`]: how the pull goes. `event_log`: what verifiers learn of it.
+//!   image goes. [`watch`]: what it is doing. `event_log`: what verifiers learn of it.
 //! - `store_mount`: waits for the store's file system. `blocking`: file system work. `background`:
-//!   work that goes on without its caller. `activity`: what pulls are doing. [`reasons`]: why
-//!   references gave nothing.
+//!   work that goes on without its caller. [`reasons`]: why references gave nothing.
 //! - [`error`]: everything that can go wrong, in the user's words.
 
-mod activity;
 mod background;
 mod blocking;
 pub mod bundle;
@@ -30,7 +28,6 @@ mod event_log;
 pub mod forward;
 pub mod hub;
 mod notify;
-pub mod progress;
 pub mod pull;
 pub mod reasons;
 mod received;
@@ -39,3 +36,4 @@ pub mod request;
 pub mod service;
 pub mod socket;
 mod store_mount;
+pub mod watch;

@@ -38,8 +38,8 @@ use crate::blocking::blocking;
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::event_log::EventLog;
-use crate::progress::Progress;
 use crate::reasons::Reasons;
+use crate::watch::{Watch, silent};
 
 mod ahead;
 pub(crate) mod asked;
@@ -77,8 +77,6 @@ pub struct Options {
     pub platform: Platform,
     /// How long a registry is waited for, and how often.
     pub patience: Patience,
-    /// The receiver of events.
-    pub progress: Progress,
     /// The source of secrets that only the guest may see, unless the measured document names one.
     pub source: Option<ResourceSource>,
     /// Where the attestation agent listens, which keeps the event log.
@@ -94,7 +92,6 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             platform: Platform::of_guest(),
-            progress: Progress::default(),
             patience: Patience::default(),
             source: None,
             attestation_agent: AttestationAgent::SOCKET.into(),
@@ -191,9 +188,8 @@ impl Puller {
         time: Duration,
     ) -> Result<Digest, Error> {
         let bundle = Bundle::parse(bundle)?;
-        let progress = self.options.progress.clone();
-        let fetched = self.clone().fetch_image(name.to_owned(), time, progress);
-        let fetched = fetched.await?;
+        let watch = Watch::new(name, silent);
+        let fetched = self.clone().fetch_image(name.to_owned(), time, watch.into()).await?;
         self.mount(fetched, bundle).await
     }
 
@@ -207,7 +203,7 @@ impl Puller {
         self: Arc<Self>,
         name: String,
         time: Duration,
-        progress: Progress,
+        watch: Arc<Watch>,
     ) -> Result<Fetched, Error> {
         let started = Instant::now();
         let named = NamedReference::parse(&name)?;
@@ -215,7 +211,7 @@ impl Puller {
         let asked = Asked::of_content(&named, &settings)?;
         let manner = Manner {
             patience: Patience { budget: time, ..self.options.patience },
-            progress: &progress,
+            watch: &watch,
             may_be_unpinned: false,
         };
         // Boxed, for the compiler has a limit to how deep futures are nested.

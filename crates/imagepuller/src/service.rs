@@ -15,12 +15,11 @@ use imagepuller_api::message::{
 use imagepuller_api::server::{self, ImagePullService, ImageStoreService};
 use oci_image::digest::Digest;
 use oci_image::named::NamedReference;
-use registry_client::{Documents, LastFailure, Patience};
+use registry_client::{Documents, Patience};
 use registry_config::ResourceSource;
 use tokio::sync::RwLock;
 use ttrpc::r#async::{Server, TtrpcContext};
 
-use crate::activity::Activities;
 use crate::background::Background;
 use crate::blocking::blocking;
 use crate::bundle::Bundle;
@@ -32,6 +31,7 @@ use crate::pull::asked::Asked;
 use crate::reasons::Reasons;
 use crate::refresher::Refresher;
 use crate::socket::Listening;
+use crate::watch::Watches;
 
 pub(crate) mod answer;
 pub(crate) mod call;
@@ -99,7 +99,7 @@ pub struct Service {
     settings: Settings,
     stores: Stores,
     background: Background,
-    activities: Activities,
+    watches: Watches,
     /// Held for reading by each call, so that an end can wait for all of them.
     busy: Arc<RwLock<()>>,
 }
@@ -109,7 +109,7 @@ impl Service {
     pub fn new(settings: Settings) -> Self {
         Self {
             background: Background::new(settings.timing.linger),
-            activities: Activities::default(),
+            watches: Watches::default(),
             settings,
             stores: Stores::default(),
             busy: Arc::default(),
@@ -142,15 +142,14 @@ impl Service {
         let puller = &open.puller;
         let bundle = Bundle::parse(&request.bundle_path)?;
         let fetch = || async {
-            let (image, progress) = (request.image_url.clone(), call.activity.progress());
+            let (image, watch) = (request.image_url.clone(), call.watch.clone());
             // Longer than the caller's deadline, which is to end the call with its own words.
             let time = call.time.given + self.settings.timing.linger + MAX_PAUSE;
-            let work = puller.clone().fetch_image(image, time, progress);
+            let work = puller.clone().fetch_image(image, time, watch);
             let call = call.clone();
             let work = async move {
-                let last = call.last.clone();
                 tokio::select! {
-                    fetched = last.of_owned(call.activity.watch(work)) => fetched,
+                    fetched = call.watch.log(work) => fetched,
                     () = call.anew.notified() => {
                         Err(Error::Internal("the pull began anew".to_owned()))
                     }
@@ -219,13 +218,13 @@ impl Service {
         let error = match &ended {
             Some(Ok(_)) => None,
             Some(Err(error)) => error.is_about_config().then(|| chain(error)),
-            None => call.last.text(),
+            None => call.watch.last.text(),
         };
         if let Some(error) = error
-            && !call.activity.has_received()
+            && !call.watch.has_received()
             && refresher.has_another_document().await?
             // The fetch has gone on meanwhile.
-            && !call.activity.has_received()
+            && !call.watch.has_received()
         {
             tracing::info!(error, "once more, with what the node has by now");
             call.anew.notify_waiters();
@@ -248,18 +247,17 @@ impl ImagePullService for Service {
         context: &TtrpcContext,
         request: ImagePullRequest,
     ) -> ttrpc::Result<ImagePullResponse> {
-        let (time, last) = (Time::of(context), LastFailure::default());
+        let time = Time::of(context);
         let call = Call {
-            activity: self.activities.begin(&request.image_url, last.clone()),
+            watch: self.watches.begin(&request.image_url),
             time,
-            last,
             anew: Arc::default(),
             _running: Arc::new(self.running().await),
         };
-        let attention = Attention(Some(call.activity.clone()));
+        let attention = Attention(Some(call.watch.clone()));
         // Boxed, since the compiler gives up on the layout of what is nested so deeply.
         let pull = Box::pin(self.pull(&request, &call));
-        let pulled = time.limit(&call.last, pull).await;
+        let pulled = time.limit(&call.watch.last, pull).await;
         attention.answered(pulled.as_ref().err());
         match pulled {
             Ok(manifest_digest) => Ok(ImagePullResponse { manifest_digest, ..Default::default() }),
@@ -276,7 +274,7 @@ impl ImagePullService for Service {
 #[async_trait]
 impl ImageStoreService for Service {
     async fn status(&self, _: &TtrpcContext, _: StatusRequest) -> ttrpc::Result<StatusResponse> {
-        let pulls = serde_json::to_string(&self.activities.shown());
+        let pulls = serde_json::to_string(&self.watches.snapshots());
         Ok(StatusResponse { pulls: pulls.unwrap_or_default(), ..Default::default() })
     }
 }

@@ -1,5 +1,6 @@
 //! `imagepuller pull`.
 
+use std::future::pending;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,19 +10,18 @@ use foreign_text::shown;
 use oci_image::named::NamedReference;
 use oci_image::platform::Platform;
 use registry_client::Patience;
+use serde_json::json;
 
 use super::documents::DocumentOptions;
 use super::{EX_DATAERR, EX_SOFTWARE, INTERRUPTED, exit_code, fail, print};
 use crate::error::{Error, chain};
-use crate::progress::Progress;
 use crate::pull::Options;
 use crate::pull::output::{Wanted, pull_to};
 use crate::reasons::{self, Reasons};
+use crate::watch::{Tell, Watch, silent};
 
-mod events;
 pub mod meter;
 
-use events::Events;
 use meter::Meter;
 
 /// How often the same is asked for: somebody who looks on learns after seconds that a registry is
@@ -102,12 +102,13 @@ pub async fn run(arguments: Pull) -> ExitCode {
         Ok(platform) => platform.unwrap_or_else(Platform::of_guest),
         Err(error) => return fail(&format!("--platform: {error}"), super::EX_USAGE),
     };
-    let events = arguments.json.then(Events::default);
+    let tell: Tell = match arguments.json {
+        true => |event| print(&event.to_string()),
+        false => silent,
+    };
     let failed = |message: &str, code| {
         let message = format!("failed to pull {}: {message}", shown(&arguments.image));
-        if let Some(events) = &events {
-            events.failed(&message, code);
-        }
+        tell(&json!({"event": "failed", "error": message, "exitCode": code}));
         fail(&message, code)
     };
     let wanted = match arguments.wanted() {
@@ -128,38 +129,35 @@ pub async fn run(arguments: Pull) -> ExitCode {
         patience: Patience { attempts: Some(ATTEMPTS), ..Patience::default() },
         reasons: Reasons::Kept(arguments.reasons.clone()),
         policy: arguments.policy.clone(),
-        progress: match (&events, &meter) {
-            (Some(events), _) => {
-                let events = events.clone();
-                Progress::new(move |event| events.tell(&event))
-            }
-            (None, Some(meter)) => {
-                let meter = meter.clone();
-                Progress::new(move |event| meter.tell(&event))
-            }
-            (None, None) => Progress::default(),
-        },
         ..Options::default()
     };
+    let watch = Watch::new(&arguments.image, tell);
+    let moving = async {
+        match &meter {
+            Some(meter) => meter.follow(&watch).await,
+            None => pending().await,
+        }
+    };
     let pulled = tokio::select! {
-        pulled = pull_to(&wanted, &arguments.output, documents, options) => pulled,
+        pulled = pull_to(&wanted, &arguments.output, documents, options, &watch) => pulled,
+        never = moving => match never {},
         () = stopped => {
-            if let Some(meter) = meter {
-                meter.clear();
-            }
+            drop(meter);
             return failed("interrupted", INTERRUPTED);
         }
     };
     match (meter, &pulled) {
-        (Some(meter), Ok(_)) => meter.finish(),
-        (Some(meter), Err(_)) => meter.clear(),
-        (None, _) => {}
+        (Some(meter), Ok(_)) => meter.finish(&watch.snapshot()),
+        (meter, _) => drop(meter),
     }
     match pulled {
         Ok(manifest) => {
-            match &events {
-                Some(events) => events.done(&manifest, &arguments.output),
-                None => print(&manifest.to_string()),
+            let (manifest, output) = (manifest.to_string(), arguments.output.to_string_lossy());
+            match arguments.json {
+                true => tell(&json!({
+                    "event": "done", "manifestDigest": manifest, "output": output,
+                })),
+                false => print(&manifest),
             }
             ExitCode::SUCCESS
         }

@@ -10,9 +10,9 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{DEFAULT_SOCKET, EX_SOFTWARE, exit_code, fail, print};
-use crate::activity::Shown;
 use crate::reasons::{self, Reason, Reasons};
 use crate::request;
+use crate::watch::Snapshot;
 
 /// How long a service may take that does not wait for anything.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ async fn show(arguments: &Status) -> Result<(), Failed> {
 }
 
 fn print_line(pull: &Value) -> Result<(), Failed> {
-    let pull = Shown::deserialize(pull).map_err(|_| unreadable())?;
+    let pull = Snapshot::deserialize(pull).map_err(|_| unreadable())?;
     print(&pull.to_string());
     Ok(())
 }

@@ -23,7 +23,7 @@ use super::flights::Flights;
 use super::reading::{Whole, read_whole};
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::progress::Progress;
+use crate::watch::{LayerWatch, silent};
 
 /// The blobs that are being read for one store.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +80,7 @@ impl Ahead {
                 let mut early =
                     Early { source: source.clone(), size: blob.size, reading: JoinSet::new() };
                 early.reading.spawn(last.clone().of_owned(async move {
-                    read_whole(&source, &blob, leave, &Progress::default()).await
+                    read_whole(&source, &blob, leave, &LayerWatch::new(&blob, silent)).await
                 }));
                 all.insert(digest, early);
             }

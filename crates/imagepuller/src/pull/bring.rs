@@ -20,15 +20,15 @@ use super::sources::Sources;
 use super::unlock::{self, Keys, Name};
 use crate::blocking::blocking;
 use crate::error::{Error, chain};
-use crate::progress::{Event, Progress};
+use crate::watch::Watch;
 
 /// How one image is brought.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner<'m> {
     /// How long registries are waited for.
     pub patience: Patience,
-    /// The receiver of events.
-    pub progress: &'m Progress,
+    /// What is seen of it.
+    pub watch: &'m Watch,
     /// Whether what the registry has under a tag will do, where nothing vouches for it.
     pub may_be_unpinned: bool,
 }
@@ -108,17 +108,17 @@ impl Puller {
         let image = way.resolve(&mut gate).await?;
         gate.log_accepting();
         let digest = image.digest();
-        let progress = manner.progress;
+        let watch = manner.watch;
         if let Some(known) = self.known(digest).await? {
             self.admit_known(&known, digest, &gate, &way).await?;
-            let keys = self.unlock(&known, name, settings_of_plan, progress);
+            let keys = self.unlock(&known, name, settings_of_plan, watch);
             let keys = keys.await?;
-            let stored = self.layers.stored(&known, &keys, progress).await?;
+            let stored = self.layers.stored(&known, &keys, watch).await?;
             let layers = match stored {
                 Some(layers) => layers,
                 None => {
                     let (_, sources) = way.take().await?;
-                    let layers = self.layers.fetch(sources, &known, &keys, progress);
+                    let layers = self.layers.fetch(sources, &known, &keys, watch);
                     layers.await?
                 }
             };
@@ -141,9 +141,9 @@ impl Puller {
         let Resolved { image: verified, documents, begun: _begun } = resolved;
         let contents = &verified.contents;
         let signatures = gate.admit(contents, None, early, async { Ok(&**sources) }).await?;
-        let keys = self.unlock(&verified, name, settings, progress);
+        let keys = self.unlock(&verified, name, settings, watch);
         let keys = keys.await?;
-        let layers = self.layers.fetch(sources, &verified, &keys, progress);
+        let layers = self.layers.fetch(sources, &verified, &keys, watch);
         let layers = layers.await?;
         self.keep(digest.clone(), documents, layers.clone()).await;
         self.keep_signatures(digest, signatures).await;
@@ -200,8 +200,8 @@ impl Puller {
 
     fn sources(&self, route: &Route, repository: &str, manner: Manner<'_>) -> Arc<Sources> {
         let known = self.known_accounts.clone();
-        let (plain, progress) = (&self.plain_hosts, manner.progress);
-        let sources = Sources::new(route, repository, manner.patience, progress, known, plain);
+        let (plain, tell) = (&self.plain_hosts, manner.watch.tell);
+        let sources = Sources::new(route, repository, manner.patience, tell, known, plain);
         Arc::new(sources)
     }
 
@@ -211,10 +211,10 @@ impl Puller {
         image: &Image,
         name: Name<'_>,
         settings: &Settings,
-        progress: &Progress,
+        watch: &Watch,
     ) -> Result<Keys, Error> {
         let (layers, bytes) = extent(image);
-        progress.tell(Event::Resolved { manifest: image.manifest.clone(), layers, bytes });
-        unlock::unlock(image, name, settings, &self.secrets, progress).await
+        watch.resolved(&image.manifest, layers, bytes);
+        unlock::unlock(image, name, settings, &self.secrets, watch.tell).await
     }
 }

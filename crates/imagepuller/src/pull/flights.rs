@@ -14,9 +14,10 @@ use registry_client::LastFailure;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use super::layers::ImageLayer;
 use super::reading::Arrived;
 use crate::error::Error;
-use crate::progress::{Event, Progress};
+use crate::watch::{LayerWatch, Watch};
 
 /// The layers that are on their way to one store.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +27,7 @@ pub struct Flights(Arc<Mutex<HashMap<LayerName, Weak<Flight>>>>);
 struct Flight {
     /// Nothing while it is under way; then the layer, or that there is none.
     landed: watch::Receiver<Option<Option<Layer>>>,
-    listeners: Arc<Listeners>,
+    watch: Arc<LayerWatch>,
     /// What is waited for.
     last: LastFailure,
     task: AbortHandle,
@@ -57,16 +58,16 @@ impl Flights {
     /// layer is let go when no handle of the layer is left but those of who waited for it.
     pub async fn layer<F, H>(
         &self,
-        name: &LayerName,
-        progress: &Progress,
-        fetch: impl Fn(Progress) -> F,
+        wanted: &ImageLayer,
+        watch: &Watch,
+        fetch: impl Fn(Arc<LayerWatch>) -> F,
     ) -> Result<Layer, Error>
     where
         F: Future<Output = Result<Arrived<H>, Error>> + Send + 'static,
         H: Send + 'static,
     {
         loop {
-            let (flight, own) = self.join(name, progress, &fetch);
+            let (flight, own) = self.join(wanted, watch, &fetch);
             if let Some(own) = own {
                 let ended = || Error::Internal("a layer's task ended without a result".to_owned());
                 return own.await.unwrap_or_else(|_| Err(ended()));
@@ -99,9 +100,9 @@ impl Flights {
     /// The flight of a layer; if it begins now, also who gets to know how it ends.
     fn join<F, H>(
         &self,
-        name: &LayerName,
-        progress: &Progress,
-        fetch: impl Fn(Progress) -> F,
+        wanted: &ImageLayer,
+        watch: &Watch,
+        fetch: impl Fn(Arc<LayerWatch>) -> F,
     ) -> (Arc<Flight>, Option<oneshot::Receiver<Result<Layer, Error>>>)
     where
         F: Future<Output = Result<Arrived<H>, Error>> + Send + 'static,
@@ -109,17 +110,15 @@ impl Flights {
     {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, flight| flight.strong_count() > 0);
-        let under_way = all.get(name).and_then(Weak::upgrade);
+        let under_way = all.get(&wanted.name).and_then(Weak::upgrade);
         if let Some(flight) = under_way.filter(|flight| flight.is_under_way()) {
-            flight.listeners.add(progress);
+            watch.join(&flight.watch);
             return (flight, None);
         }
-        let listeners = Arc::new(Listeners::default());
-        listeners.add(progress);
+        let watch = watch.layer(&wanted.blob);
         let (land, landed) = watch::channel(None);
         let (tell, own) = oneshot::channel();
-        let heard = listeners.clone();
-        let work = fetch(Progress::new(move |event| heard.tell(event)));
+        let work = fetch(watch.clone());
         let last = LastFailure::current();
         let task = tokio::spawn(last.clone().of_owned(async move {
             let (result, _held) = match work.await {
@@ -131,73 +130,8 @@ impl Flights {
             // It has a handle of the layer too, and goes before what is held.
             drop(land);
         }));
-        let flight = Arc::new(Flight { landed, listeners, last, task: task.abort_handle() });
-        all.insert(name.clone(), Arc::downgrade(&flight));
+        let flight = Arc::new(Flight { landed, watch, last, task: task.abort_handle() });
+        all.insert(wanted.name.clone(), Arc::downgrade(&flight));
         (flight, Some(own))
-    }
-}
-
-/// The pulls that watch one flight.
-#[derive(Default)]
-struct Listeners(Mutex<Heard>);
-
-#[derive(Default)]
-struct Heard {
-    progress: Vec<Progress>,
-    /// What one that comes later has to know: that it was begun, how far it is, and that it is
-    /// there where that is not handed on yet.
-    started: Option<Event>,
-    received: Option<Event>,
-    ended: Option<Event>,
-}
-
-impl Listeners {
-    fn add(&self, progress: &Progress) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = [&heard.started, &heard.received, &heard.ended];
-        for event in known.into_iter().flatten() {
-            progress.tell(event.clone());
-        }
-        heard.progress.push(progress.clone());
-    }
-
-    fn tell(&self, event: Event) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &event {
-            Event::Started { .. } => {
-                heard.started = Some(event.clone());
-                heard.received = None;
-                heard.ended = None;
-            }
-            Event::Received { .. } => heard.received = Some(event.clone()),
-            Event::Unpacked { .. } | Event::Shared { .. } => heard.ended = Some(event.clone()),
-            _ => {}
-        }
-        for progress in &heard.progress {
-            progress.tell(event.clone());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-
-    use oci_image::digest::Digest;
-
-    use super::*;
-
-    /// A pull that came when a layer was unpacked and not handed on yet had all of its layers but
-    /// that one, until its end.
-    #[test]
-    fn who_comes_late_is_told_of_the_end() {
-        let blob = Digest::parse(&format!("sha256:{}", "0".repeat(64))).unwrap();
-        let listeners = Listeners::default();
-        listeners.tell(Event::Started { blob: blob.clone(), bytes: 1, host: "r.corp".to_owned() });
-        listeners.tell(Event::Unpacked { blob, plain_bytes: 1, entries: 1 });
-        let (tell, told) = mpsc::channel();
-        listeners.add(&Progress::new(move |event| tell.send(event).unwrap()));
-        let told: Vec<_> = told.try_iter().collect();
-        assert!(matches!(told[..], [Event::Started { .. }, Event::Unpacked { .. }]), "{told:?}");
     }
 }

@@ -29,7 +29,7 @@ use super::sources::Sources;
 use super::unlock::Keys;
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::progress::{Event, Progress};
+use crate::watch::{LayerWatch, Watch};
 
 /// How much larger layers commonly are unpacked.
 const USUAL_GROWTH: u64 = 3;
@@ -52,13 +52,13 @@ impl Layers {
         sources: &Arc<Sources>,
         image: &Image,
         keys: &Keys,
-        progress: &Progress,
+        watch: &Watch,
     ) -> Result<Vec<Layer>, Error> {
         let wanted = ImageLayer::all(image, keys)?;
         let names: Vec<LayerName> = wanted.iter().map(|layer| layer.name.clone()).collect();
         let wanted = ImageLayer::each_once(wanted);
         let (_kept, missing) = self.make_room(&wanted).await?;
-        let fetched = self.fetch_all(sources, &wanted, progress).await;
+        let fetched = self.fetch_all(sources, &wanted, watch).await;
         if let Err(Error::Store(layer_store::Error::Full { .. })) = &fetched {
             brought::give_back(missing, &self.store, &self.flights).await;
         }
@@ -77,7 +77,7 @@ impl Layers {
         &self,
         sources: &Arc<Sources>,
         wanted: &[ImageLayer],
-        progress: &Progress,
+        watch: &Watch,
     ) -> Result<HashMap<LayerName, Layer>, Error> {
         let allowance = Arc::new(self.budget.allowance());
         // The largest first: a large one that comes last would be waited for alone.
@@ -88,13 +88,13 @@ impl Layers {
         let (small, others): (Vec<_>, Vec<_>) = order.into_iter().partition(is_ahead);
         let bring = |at: usize| {
             let (wanted, allowance) = (&wanted[at], &allowance);
-            let fetch = move |progress| {
+            let fetch = move |watch: Arc<LayerWatch>| {
                 let (layers, sources) = (self.clone(), sources.clone());
                 let (wanted, allowance) = (wanted.clone(), allowance.clone());
-                async move { layers.layer(&sources, &wanted, &allowance, &progress).await }
+                async move { layers.layer(&sources, &wanted, &allowance, &watch).await }
             };
             async move {
-                let layer = self.flights.layer(&wanted.name, progress, fetch).await?;
+                let layer = self.flights.layer(wanted, watch, fetch).await?;
                 Ok::<_, Error>((wanted.name.clone(), layer))
             }
         };
@@ -118,7 +118,7 @@ impl Layers {
         &self,
         image: &Image,
         keys: &Keys,
-        progress: &Progress,
+        watch: &Watch,
     ) -> Result<Option<Vec<Layer>>, Error> {
         let wanted = ImageLayer::all(image, keys)?;
         let names: Vec<LayerName> = wanted.iter().map(|layer| layer.name.clone()).collect();
@@ -130,7 +130,7 @@ impl Layers {
         let found = found.await?;
         if found.is_some() {
             for layer in ImageLayer::each_once(wanted) {
-                progress.tell(Event::Shared { blob: layer.blob.digest, bytes: layer.blob.size });
+                watch.layer(&layer.blob).shared();
             }
         }
         Ok(found)
@@ -171,7 +171,7 @@ impl Layers {
         sources: &Sources,
         wanted: &ImageLayer,
         allowance: &Allowance,
-        progress: &Progress,
+        watch: &LayerWatch,
     ) -> Result<Arrived<OwnedMutexGuard<()>>, Error> {
         let flight = self.store.flight(&wanted.name);
         sources
@@ -189,14 +189,11 @@ impl Layers {
                     let alone = match found.await? {
                         Either::Right(alone) => alone,
                         Either::Left(arrived) => {
-                            progress.tell(Event::Shared {
-                                blob: wanted.blob.digest.clone(),
-                                bytes: wanted.blob.size,
-                            });
+                            watch.shared();
                             return Ok(arrived);
                         }
                     };
-                    let reading = Reading { registry, wanted, allowance, progress };
+                    let reading = Reading { registry, wanted, allowance, watch };
                     reading.fetch(&self.store, &self.ahead, alone).await
                 }
             })

@@ -21,6 +21,7 @@ use super::{Options, Puller};
 use crate::blocking::blocking;
 use crate::bundle;
 use crate::error::Error;
+use crate::watch::Watch;
 
 /// What is wanted at a terminal.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ pub async fn pull_to(
     output: &Path,
     documents: Documents,
     options: Options,
+    watch: &Watch,
 ) -> Result<Digest, Error> {
     // Before anything is made or asked for.
     let of = documents.clone();
@@ -69,7 +71,7 @@ pub async fn pull_to(
     puller.begin(&settings).await?;
     let manner = Manner {
         patience: puller.options.patience,
-        progress: &puller.options.progress,
+        watch,
         may_be_unpinned: wanted.may_be_unpinned,
     };
     let Brought { verified, layers, .. } = puller.bring(&asked, &settings, manner).await?;

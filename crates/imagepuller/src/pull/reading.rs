@@ -26,8 +26,8 @@ use super::budget::{Allowance, Leave, Place};
 use super::layers::ImageLayer;
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::progress::{Event, Progress};
 use crate::received;
+use crate::watch::LayerWatch;
 
 /// A small blob that has been read. Its digest has not been looked at.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub struct Reading<'a> {
     pub registry: &'a Arc<Registry>,
     pub wanted: &'a ImageLayer,
     pub allowance: &'a Allowance,
-    pub progress: &'a Progress,
+    pub watch: &'a LayerWatch,
 }
 
 /// Reads a small blob whole. It is copied, because a chunk would keep all of the buffer that it was
@@ -73,15 +73,15 @@ pub async fn read_whole(
     registry: &Registry,
     blob: &Descriptor,
     leave: Leave,
-    progress: &Progress,
+    watch: &LayerWatch,
 ) -> Result<Whole, Error> {
     let mut transfer = registry.blob(&blob.digest, blob.size).await?;
     let host = transfer.host().to_owned();
-    tell_started(blob, &host, progress);
+    watch.started(&host);
     let mut bytes = BytesMut::with_capacity(leave.bytes);
     while let Some(chunk) = transfer.next().await? {
         bytes.extend_from_slice(&chunk);
-        tell_received(blob, bytes.len() as u64, progress);
+        watch.received(bytes.len() as u64);
     }
     Ok(Whole { host, bytes: bytes.freeze(), leave })
 }
@@ -109,11 +109,7 @@ impl Reading<'_> {
             }
             Either::Right(leave) => self.read_on(leave, store, alone).await?,
         };
-        self.progress.tell(Event::Unpacked {
-            blob: blob.digest.clone(),
-            plain_bytes: unpacked.plain_bytes,
-            entries: unpacked.entries,
-        });
+        self.watch.unpacked(&unpacked);
         tracing::info!(
             blob = %blob.digest, bytes = blob.size,
             plain_bytes = unpacked.plain_bytes, entries = unpacked.entries,
@@ -126,15 +122,15 @@ impl Reading<'_> {
     async fn whole(&self, ahead: &Ahead) -> Result<Either<Whole, Leave>, Error> {
         let blob = &self.wanted.blob;
         if let Some(whole) = ahead.take(self.registry, blob).await? {
-            tell_started(blob, &whole.host, self.progress);
-            tell_received(blob, blob.size, self.progress);
+            self.watch.started(&whole.host);
+            self.watch.received(blob.size);
             return Ok(Either::Left(whole));
         }
         let leave = self.allowance.leave(blob.size).await?;
         if !leave.is_whole {
             return Ok(Either::Right(leave));
         }
-        let whole = read_whole(self.registry, blob, leave, self.progress);
+        let whole = read_whole(self.registry, blob, leave, self.watch);
         whole.await.map(Either::Left)
     }
 
@@ -150,9 +146,9 @@ impl Reading<'_> {
         let parts = is_far.then(|| self.allowance.parts_now(blob.size)).flatten();
         let transfer = self.registry.blob_in_parts(&blob.digest, blob.size, parts).await?;
         let host = transfer.host().to_owned();
-        tell_started(blob, &host, self.progress);
+        self.watch.started(&host);
         let (sender, received) = received::channel(leave.bytes);
-        let reading = hand_over(transfer, sender, blob, self.progress);
+        let reading = hand_over(transfer, sender, self.watch);
         let mut reading = pin!(maybe_done(reading));
         let place = match select(pin!(self.allowance.place()), reading.as_mut()).await {
             Either::Left((place, _)) => place?,
@@ -189,25 +185,12 @@ impl Reading<'_> {
     }
 }
 
-fn tell_started(blob: &Descriptor, host: &str, progress: &Progress) {
-    progress.tell(Event::Started {
-        blob: blob.digest.clone(),
-        bytes: blob.size,
-        host: host.to_owned(),
-    });
-}
-
-fn tell_received(blob: &Descriptor, received_bytes: u64, progress: &Progress) {
-    progress.tell(Event::Received { blob: blob.digest.clone(), received_bytes });
-}
-
 /// Reads a blob into the queue of the thread that unpacks it, as far as there is room, until one of
 /// the two ends.
 async fn hand_over(
     mut transfer: Blob<'_>,
     mut sender: received::Sender,
-    blob: &Descriptor,
-    progress: &Progress,
+    watch: &LayerWatch,
 ) -> Result<(), Error> {
     let mut received_bytes = 0;
     loop {
@@ -224,7 +207,7 @@ async fn hand_over(
         if sender.send(chunk).await.is_err() {
             return Ok(());
         }
-        tell_received(blob, received_bytes, progress);
+        watch.received(received_bytes);
     }
     let _ = sender.flush().await;
     Ok(())

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pull_route::Route;
 use registry_client::registry::Registry;
 use registry_client::{Patience, PlainHosts};
+use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use super::known_accounts::KnownAccounts;
 use crate::error::{Error, chain, each};
-use crate::progress::{Event, Progress};
+use crate::watch::Tell;
 
 /// The sources of one repository, first choice first.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub struct Sources {
     repository: String,
     known_accounts: Arc<KnownAccounts>,
     patience: Patience,
-    progress: Progress,
+    tell: Tell,
 }
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Sources {
         route: &Route,
         repository: &str,
         patience: Patience,
-        progress: &Progress,
+        tell: Tell,
         known_accounts: Arc<KnownAccounts>,
         plain_hosts: &Arc<PlainHosts>,
     ) -> Self {
@@ -72,7 +73,7 @@ impl Sources {
             repository: repository.to_owned(),
             known_accounts,
             patience,
-            progress: progress.clone(),
+            tell,
         }
     }
 
@@ -164,7 +165,7 @@ impl Sources {
         if at + 1 < self.all.len() {
             let text = chain(&down.error);
             tracing::warn!(source = source.name, error = text, "source failed");
-            self.progress.tell(Event::SourceFailed { source: source.name.clone(), error: text });
+            (self.tell)(&json!({"event": "sourceFailed", "source": source.name, "error": text}));
         }
         down
     }

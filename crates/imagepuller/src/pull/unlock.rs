@@ -19,13 +19,14 @@ use keys::{Effort, Encryption, LayerKey, Unlocked, UnwrapError};
 use oci_image::search::Image;
 use pull_route::Settings;
 use registry_config::RegistryHost;
+use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 use zeroize::Zeroizing;
 
 use super::secrets::Secrets;
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::progress::{Event, Progress};
+use crate::watch::Tell;
 
 /// How many private keys may be tried on how many recipients, for one image. With one key it is
 /// enough for as many recipients, of all layers together.
@@ -57,7 +58,7 @@ pub async fn unlock(
     name: Name<'_>,
     settings: &Settings,
     secrets: &Secrets,
-    progress: &Progress,
+    tell: Tell,
 ) -> Result<Keys, Error> {
     let mut locked = Vec::new();
     for (at, (blob, _)) in image.layers.iter().enumerate() {
@@ -70,7 +71,7 @@ pub async fn unlock(
     }
     let mut work = Unlocking {
         image,
-        progress,
+        tell,
         keys: vec![None; image.layers.len()],
         locked,
         effort: Counted(Effort::new(MAX_OPERATIONS)),
@@ -127,7 +128,7 @@ type PlacedKey = (PrivateKey, String);
 
 struct Unlocking<'a> {
     image: &'a Image,
-    progress: &'a Progress,
+    tell: Tell,
     keys: Keys,
     locked: Vec<LockedLayer>,
     effort: Counted,
@@ -173,7 +174,7 @@ impl Unlocking<'_> {
             None => unlocked.how,
         };
         tracing::info!(%blob, how, "layer unlocked");
-        self.progress.tell(Event::Unlocked { blob: blob.clone(), how });
+        (self.tell)(&json!({"event": "unlocked", "blob": blob.to_string(), "how": how}));
         self.keys[at] = Some(Arc::new(unlocked.key));
     }
 }

@@ -19,8 +19,8 @@ use super::secrets::Secrets;
 use super::sources::Sources;
 use crate::blocking::blocking;
 use crate::error::Error;
-use crate::progress::Progress;
 use crate::reasons::Reasons;
+use crate::watch::silent;
 
 /// The documents as they were at one moment.
 #[derive(Debug)]
@@ -75,8 +75,7 @@ impl Visit {
 pub(super) fn sources(route: &Route, repository: &str, patience: Patience) -> Sources {
     let known = Arc::new(KnownAccounts::default());
     let plain = Arc::default();
-    let progress = Progress::default();
-    Sources::new(route, repository, patience, &progress, known, &plain)
+    Sources::new(route, repository, patience, silent, known, &plain)
 }
 
 /// What a registry has under a tag.

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedRwLockReadGuard};
 use ttrpc::r#async::TtrpcContext;
 
-use crate::activity::Activity;
 use crate::error::Error;
+use crate::watch::Watch;
 
 /// How much of a caller's deadline is kept for the answer, at most.
 const MAX_ANSWER_TIME: Duration = Duration::from_secs(1);
@@ -25,9 +25,8 @@ const TRIM_DELAY: Duration = Duration::from_millis(500);
 /// One call for an image, shared with the fetch that may go on after it.
 #[derive(Clone)]
 pub struct Call {
-    pub activity: Arc<Activity>,
+    pub watch: Arc<Watch>,
     pub time: Time,
-    pub last: LastFailure,
     /// Told when the pull begins anew with another configuration: the fetch by the former one ends.
     pub anew: Arc<Notify>,
     pub _running: Arc<Running>,
@@ -36,30 +35,30 @@ pub struct Call {
 impl Call {
     /// Waits until a failure stands after which is asked again, and which a configuration decides.
     pub async fn waits_for_config(&self) {
-        while !self.last.is_about_config() {
+        while !self.watch.last.is_about_config() {
             tokio::time::sleep(LOOK).await;
         }
     }
 }
 
 /// A caller that waits for its answer. Dropped without one, it hung up.
-pub struct Attention(pub Option<Arc<Activity>>);
+pub struct Attention(pub Option<Arc<Watch>>);
 
 impl Attention {
     /// The caller gets the answer that it still waits for, or this error.
     pub fn answered(mut self, error: Option<&Error>) {
-        if let Some(activity) = self.0.take()
+        if let Some(watch) = self.0.take()
             && matches!(error, Some(Error::Deadline { .. }))
         {
-            activity.caller_gone("the caller's time is over");
+            watch.caller_gone("the caller's time is over");
         }
     }
 }
 
 impl Drop for Attention {
     fn drop(&mut self) {
-        if let Some(activity) = &self.0 {
-            activity.caller_gone("the caller hung up");
+        if let Some(watch) = &self.0 {
+            watch.caller_gone("the caller hung up");
         }
     }
 }

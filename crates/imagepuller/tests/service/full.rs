@@ -1,11 +1,11 @@
 //! An image that does not fit.
 
 use std::fs;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use fault_registry::{Action, Content, FaultRegistry, Image, Layer, Script, What};
-use imagepuller::progress::{Event, Progress};
 use imagepuller::pull::Options;
+use imagepuller::watch::{Tell, Watch};
 use layer_store::name::LayerName;
 use layer_store::store::Store;
 use oci_image::digest::Digest;
@@ -100,6 +100,10 @@ fn privileged_a_fetch_without_a_caller_gives_way_with_all_that_it_brought() {
     assert_eq!(names(&puller.store("layers")).len(), 1);
 }
 
+/// The store and the layer of the next test, and whether the layer was locked at each end of it.
+static LOOKED_AT: OnceLock<(Arc<Store>, LayerName)> = OnceLock::new();
+static LOCKED: Mutex<Vec<bool>> = Mutex::new(Vec::new());
+
 /// A layer that fitted was once kept for a pull that did not: the task that had brought it held
 /// it a moment longer than its lock, and so it seemed to be in use.
 #[test]
@@ -113,15 +117,17 @@ fn privileged_a_layer_is_locked_as_long_as_its_task_has_it() {
     fs::write(&path, document).unwrap();
     let store = Arc::new(Store::open(&scratch.path().join("store")).unwrap());
     let puller = imagepuller::pull::Puller::new(store.clone(), documents(path), Options::default());
-    let (tell, told) = mpsc::channel();
-    let progress = Progress::new(move |event| {
-        if matches!(event, Event::Unpacked { .. } | Event::Shared { .. }) {
-            let lock = store.flight(LayerName::Plain(name.clone()));
-            tell.send(lock.try_lock().is_err()).unwrap();
+    LOOKED_AT.set((store, LayerName::Plain(name))).unwrap();
+    let tell: Tell = |event| {
+        let (store, name) = LOOKED_AT.get().unwrap();
+        if ["unpacked", "shared"].contains(&event["event"].as_str().unwrap()) {
+            let is_locked = store.flight(name).try_lock().is_err();
+            LOCKED.lock().unwrap().push(is_locked);
         }
-    });
-    let fetched = Arc::new(puller).fetch_image(image, LIMIT, progress);
+    };
+    let watch = Watch::new(&image, tell);
+    let fetched = Arc::new(puller).fetch_image(image, LIMIT, watch.into());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     drop(runtime.block_on(fetched).unwrap());
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [true]);
+    assert_eq!(*LOCKED.lock().unwrap(), [true]);
 }

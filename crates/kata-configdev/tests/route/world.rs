@@ -11,6 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use imagepuller::error::chain;
 use imagepuller::pull::Options;
 use imagepuller::pull::output::{Wanted, pull_to};
+use imagepuller::watch::{Watch, silent};
 use oci_image::named::NamedReference;
 use registry_client::{Documents, Patience};
 use registry_config::ResourceSource;
@@ -257,7 +258,8 @@ impl World {
         };
         let output = self.folder.path().join("output");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options));
+        let watch = Watch::new(image, silent);
+        let pulled = runtime.block_on(pull_to(&wanted, &output, documents, options, &watch));
         (self.visits(), chain(&pulled.expect_err("no server has the image")))
     }
 

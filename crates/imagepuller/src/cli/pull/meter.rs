@@ -1,14 +1,14 @@
 //! A pull as a bar, for people at a terminal.
 
-use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use foreign_text::shown;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressStyle};
-use oci_image::digest::Digest;
 
-use crate::progress::Event;
+use crate::watch::{Snapshot, Watch};
 
 /// The image, its bytes, how fast they come, how long the rest takes, and how many layers are done.
 const TEMPLATE: &str =
@@ -17,30 +17,19 @@ const TEMPLATE: &str =
 /// How much of an image's name stands before the bar, so that there is room for one.
 const MAX_NAME_CHARS: usize = 40;
 
+/// How often it is looked at how far the pull is.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// The bar that log lines have to leave alone.
 static SHOWN: OnceLock<ProgressBar> = OnceLock::new();
 
-/// The bar. Gone from the screen when all of its clones are dropped.
-#[derive(Clone, Debug)]
-pub struct Meter(Arc<State>);
-
+/// The bar. Gone from the screen when it is dropped.
 #[derive(Debug)]
-struct State {
-    bar: ProgressBar,
-    counts: Mutex<Counts>,
-}
+pub struct Meter(ProgressBar);
 
-#[derive(Debug, Default)]
-struct Counts {
-    layers: usize,
-    done: usize,
-    /// Of each layer. A transfer that begins again takes its own bytes back, and nothing else.
-    received: HashMap<Digest, (u64, u64)>,
-}
-
-impl Drop for State {
+impl Drop for Meter {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.0.finish_and_clear();
     }
 }
 
@@ -53,62 +42,34 @@ impl Meter {
         }
         bar.set_prefix(short(image));
         bar.set_message("asking the registry");
-        bar.enable_steady_tick(std::time::Duration::from_millis(250));
+        bar.enable_steady_tick(Duration::from_millis(250));
         let _ = SHOWN.set(bar.clone());
-        let counts = Mutex::default();
-        Self(Arc::new(State { bar, counts }))
+        Self(bar)
     }
 
-    /// Takes the bar away at once: what is given up may hold it a little longer.
-    pub fn clear(&self) {
-        self.0.bar.finish_and_clear();
+    /// Moves on as the pull does.
+    pub async fn follow(&self, watch: &Watch) -> Infallible {
+        loop {
+            let now = watch.snapshot();
+            if let (Some(layers), Some(bytes)) = (now.layers, now.bytes) {
+                self.0.set_length(bytes);
+                self.0.set_position(now.received_bytes);
+                self.0.set_message(format!("{}/{layers} layers", now.layers_done));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Takes the bar away, and says in a line what came.
-    pub fn finish(&self) {
-        let bar = &self.0.bar;
-        let (received, time) = (bar.position(), bar.elapsed());
-        let counts = self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = bar.prefix();
-        self.clear();
+    pub fn finish(self, end: &Snapshot) {
+        let (name, time) = (self.0.prefix(), self.0.elapsed());
+        drop(self);
+        let received = end.received_bytes;
         let rate = u128::from(received) * 1000 / time.as_millis().max(1);
-        let layers = counts.layers;
         let rate = HumanBytes(u64::try_from(rate).unwrap_or(u64::MAX));
         let (received, time) = (HumanBytes(received), HumanDuration(time));
+        let layers = end.layers.unwrap_or_default();
         eprintln!("{name}: {layers} layers, {received} in {time}, {rate}/s");
-    }
-
-    /// Moves on.
-    pub fn tell(&self, event: &Event) {
-        let bar = &self.0.bar;
-        let mut counts = self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::Resolved { layers, bytes, .. } => {
-                counts.layers = *layers;
-                bar.set_length(*bytes);
-            }
-            Event::Started { blob, bytes, .. } => {
-                counts.received.insert(blob.clone(), (0, *bytes));
-            }
-            Event::Received { blob, received_bytes } => {
-                if let Some((received, _)) = counts.received.get_mut(blob) {
-                    *received = *received_bytes;
-                }
-            }
-            Event::Shared { blob, bytes } => {
-                counts.received.insert(blob.clone(), (*bytes, *bytes));
-                counts.done += 1;
-            }
-            Event::Unpacked { blob, .. } => {
-                if let Some((received, bytes)) = counts.received.get_mut(blob) {
-                    *received = *bytes;
-                }
-                counts.done += 1;
-            }
-            Event::SourceFailed { .. } | Event::Unlocked { .. } => return,
-        }
-        bar.set_position(counts.received.values().map(|(received, _)| received).sum());
-        bar.set_message(format!("{}/{} layers", counts.done, counts.layers));
     }
 }
 
