@@ -2,16 +2,16 @@
 
 use reqwest::StatusCode;
 
-use crate::error::Error;
-
 /// How many kinds of failures are told, half of them the first and half the last.
 const MAX_SHOWN: usize = 8;
 
 /// A failure, and how often it was the same.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The failure.
-    pub error: Error,
+    /// The failure in words.
+    pub text: String,
+    /// [`Error::is_about_config`](crate::Error::is_about_config).
+    pub is_about_config: bool,
     /// How often.
     pub count: u32,
 }
@@ -19,8 +19,8 @@ pub struct Attempt {
 /// Each failure once, with its count where there was another one.
 pub(crate) fn shown(attempts: &[Attempt]) -> String {
     let total: u32 = attempts.iter().map(|attempt| attempt.count).sum();
-    if let [Attempt { error, .. }] = attempts {
-        return format!("{total} attempts: {error}");
+    if let [Attempt { text, .. }] = attempts {
+        return format!("{total} attempts: {text}");
     }
     let failures: Vec<_> = kinds(attempts).iter().map(|kind| one(kind)).collect();
     if failures.len() <= MAX_SHOWN {
@@ -41,7 +41,7 @@ pub(crate) fn shown(attempts: &[Attempt]) -> String {
 fn kinds(attempts: &[Attempt]) -> Vec<Vec<&Attempt>> {
     let mut kinds: Vec<(String, Vec<&Attempt>)> = Vec::new();
     for attempt in attempts {
-        let pattern = pattern(&attempt.error.to_string());
+        let pattern = pattern(&attempt.text);
         match kinds.iter_mut().find(|(known, _)| *known == pattern) {
             Some((_, kind)) => kind.push(attempt),
             None => kinds.push((pattern, vec![attempt])),
@@ -60,12 +60,12 @@ fn one(kind: &[&Attempt]) -> String {
     let count: u32 = kind.iter().map(|attempt| attempt.count).sum();
     match kind {
         [] => String::new(),
-        [Attempt { error, count: 1 }] => error.to_string(),
-        [Attempt { error, count: 2 }] => format!("{error} (twice)"),
-        [Attempt { error, count }] => format!("{error} ({count} times)"),
+        [Attempt { text, count: 1, .. }] => text.clone(),
+        [Attempt { text, count: 2, .. }] => format!("{text} (twice)"),
+        [Attempt { text, count, .. }] => format!("{text} ({count} times)"),
         [first, .., last] => format!(
             "{} ({count} times, each with other numbers; at last: {})",
-            first.error, last.error
+            first.text, last.text
         ),
     }
 }
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
 
     fn short(received: u32) -> Attempt {
-        let error = Error::transfer("registry.corp:5000", format!("ended after {received} bytes"));
-        Attempt { error, count: 1 }
+        let text = format!("the transfer from registry.corp:5000 ended after {received} bytes");
+        Attempt { text, is_about_config: false, count: 1 }
     }
 
     /// Fifty short ranges once were fifty failures in a pod's event, or eight with the rest left
@@ -102,7 +102,8 @@ mod tests {
             after 500 bytes)";
         assert_eq!(shown(&attempts), words);
         attempts.push(Attempt {
-            error: Error::unreachable("registry.corp:5000", "reset".to_owned()),
+            text: "cannot reach registry.corp:5000: reset".to_owned(),
+            is_about_config: true,
             count: 3,
         });
         let text = shown(&attempts);
@@ -113,8 +114,11 @@ mod tests {
 
     #[test]
     fn of_many_kinds_the_first_and_the_last_are_told() {
-        let kind =
-            |name: char| Attempt { error: Error::unreachable("r", name.to_string()), count: 1 };
+        let kind = |name: char| Attempt {
+            text: format!("cannot reach r: {name}"),
+            is_about_config: true,
+            count: 1,
+        };
         let text = shown(&('a'..='l').map(kind).collect::<Vec<_>>());
         assert!(
             text.contains("reach r: d; and 4 failures more; at last cannot reach r: i;"),

@@ -99,10 +99,12 @@ impl Authorization {
             return Ok(Renewed::Shared(renewed));
         }
         if is_plain && !credentials.is_anonymous() && !source.may_tell("http") {
-            return Err(Error::CredentialsInClear {
-                host: source.host(),
-                authority: source.authority.to_string(),
-            }
+            return Err(Error::account(format!(
+                "{} answers over plain HTTP and asks for the credentials of {}, which are sent \
+                that way only with \"plain-http = true\"",
+                source.host(),
+                source.authority
+            ))
             .into());
         }
         let find = |scheme: &str| challenges.iter().find(|challenge| challenge.scheme == scheme);
@@ -180,7 +182,7 @@ impl Authorization {
         (state.header, state.renewal) = (None, None);
         if refused + 1 == source.accounts.len() {
             let refusals = std::mem::take(&mut state.refusals);
-            return Err(Error::AccountsRefused(refusals).into());
+            return Err(Error::accounts_refused(&refusals).into());
         }
         self.account.store(refused + 1, Ordering::Release);
         tracing::info!(
@@ -228,7 +230,7 @@ fn misfit(challenges: &[Challenge], source: &Source, credentials: &Credentials) 
             )
         }
     };
-    let error = Error::Challenge { host: source.host(), rule };
+    let error = Error::account(format!("{} {rule}", source.host()));
     match is_other_kind {
         true => Failure::of_account(error),
         false => error.into(),

@@ -148,7 +148,7 @@ impl<'a> Blob<'a> {
         self.log_received();
         let (size, limit) = (self.size, seconds(limit));
         let reason = format!("is too slow: {size} bytes take longer than {limit}");
-        let error = Error::late(&self.host, reason);
+        let error = Error::late(&self.host, &reason);
         self.session.lost(self.attempts.give_up(error))
     }
 
@@ -226,7 +226,7 @@ impl<'a> Blob<'a> {
         }
         self.log_received();
         let reason = format!("ended before all of its {} bytes came", self.size);
-        Err(Failure::passing(Error::transfer(&self.host, reason)))
+        Err(Failure::passing(Error::transfer(&self.host, &reason)))
     }
 
     /// Asks for the first time. Parts are tried once: whatever comes of that, nothing has begun
@@ -296,8 +296,7 @@ impl<'a> Blob<'a> {
                 self.log_received();
                 self.by_range = false;
                 let rule = format!("answers a request for the rest of a blob wrongly: it {said}");
-                let host = self.host.clone();
-                Err(Failure::passing(Error::Answer { host, rule }))
+                Err(Failure::passing(Error::answer(&self.host, &rule)))
             }
         }
     }
@@ -309,7 +308,8 @@ impl<'a> Blob<'a> {
         tracing::debug!(host, received, size, "so much of a blob came");
     }
 
-    fn wrong_length(&self, rule: &'static str) -> Error {
-        Error::Length { host: self.host.clone(), rule, size_bytes: self.size }
+    fn wrong_length(&self, rule: &str) -> Error {
+        let rule = format!("{rule} of a blob that has {} by the manifest", self.size);
+        Error::answer(&self.host, &rule)
     }
 }

@@ -22,7 +22,8 @@ pub async fn read(
 ) -> Result<Vec<u8>, Failure> {
     let host = host_of(&answer.url);
     let Answer { mut response, .. } = answer;
-    let too_large = || Error::TooLarge { host: host.clone(), what, limit_bytes };
+    let too_large =
+        || Error::answer(&host, &format!("sent more than {limit_bytes} bytes of {what}"));
     let announced = response.content_length().unwrap_or_default();
     if announced > limit_bytes as u64 {
         return Err(too_large().into());
@@ -46,5 +47,5 @@ pub async fn read(
 /// A body that stands still.
 pub fn stalled(host: &str, stall: Duration) -> Failure {
     let reason = format!("stood still for {}", seconds(stall));
-    Failure::passing(Error::late(host, reason))
+    Failure::passing(Error::late(host, &reason))
 }

@@ -90,8 +90,8 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// [`Error::Route`] where nobody is trusted, the roots would have to be fetched, or no
-    /// connection to the address may be opened; [`Error::Client`] where the roots cannot be used.
+    /// Nobody is trusted, the roots would have to be fetched or cannot be used, or no connection to
+    /// the address may be opened.
     pub fn client(&self, url: &Url, trust: &Trust) -> Result<(Client, Protocol), Error> {
         let known = self.known().get(&key(url)).cloned();
         match known {
@@ -181,10 +181,8 @@ impl Clients {
         // The HTTP client would go without a proxy that it cannot read, to an address of nobody's
         // choice.
         if let Some(proxy) = proxy.filter(|proxy| Url::parse(proxy.url()).is_err()) {
-            return Err(Error::Client {
-                host,
-                reason: format!("the proxy {proxy} of [extra-env] has a name that is no host's"),
-            });
+            let reason = format!("the proxy {proxy} of [extra-env] has a name that is no host's");
+            return Err(Error::client(&host, &reason));
         }
         let proxy = match proxy.filter(|proxy| proxy.is_tls()) {
             None => None,
@@ -195,14 +193,12 @@ impl Clients {
             }
         };
         if proxy.is_some() && trust.client.is_some() {
-            return Err(Error::Client {
-                host,
-                reason: format!(
-                    "the client certificate of {} would be shown to a proxy at https:// too; reach \
-                    the registry directly, or by a proxy at http://",
-                    trust.authority
-                ),
-            });
+            let reason = format!(
+                "the client certificate of {} would be shown to a proxy at https:// too; reach the \
+                registry directly, or by a proxy at http://",
+                trust.authority
+            );
+            return Err(Error::client(&host, &reason));
         }
         let peers = Peers {
             host: unbracketed(url.host_str().unwrap_or_default()),
@@ -211,7 +207,7 @@ impl Clients {
             client: trust.client.as_ref(),
             proxy: proxy.as_ref().map(|(name, roots)| (unbracketed(name), roots.as_ref())),
         };
-        let failed = |reason: String| Error::Client { host: host.clone(), reason };
+        let failed = |reason: String| Error::client(&host, &reason);
         let tls = tls::client_config(&peers, protocol)
             .map_err(|reason| failed(format!("{reason} ({})", trust.authority)))?;
         let builder = Client::builder()

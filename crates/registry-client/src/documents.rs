@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foreign_text::bounded::{ReadError, if_there, read_path};
+use foreign_text::bounded::{if_there, read_path};
 use foreign_text::shown;
 use oci_image::pins::Pins;
 use pull_route::{PlacedDocument, Settings};
@@ -63,7 +63,7 @@ impl Documents {
         // Before the document: whoever writes the two passes through a state with both, never
         // through one with neither.
         if let Some(reason) = refusal(&self.configuration)? {
-            return Err(Error::ConfigurationRefused { reason });
+            return Err(Error::config_refused(&reason));
         }
         let measured = self.measured.as_deref();
         let measured = measured.map(|path| self.read(path, Origin::Measured));
@@ -86,11 +86,8 @@ impl Documents {
     /// A file that cannot be read or breaks a rule is an error and never the defaults: that would
     /// be a silent anonymous pull.
     fn read(&self, path: &Path, origin: Origin) -> Result<PlacedDocument, Error> {
-        let unreadable = |error: ReadError| Error::ConfigurationUnreadable {
-            path: path.to_owned(),
-            source: error.into(),
-        };
-        let text = if_there(self.piped.read(path, MAX_DOCUMENT_BYTES)).map_err(unreadable)?;
+        let text = if_there(self.piped.read(path, MAX_DOCUMENT_BYTES));
+        let text = text.map_err(|error| Error::unreadable(path, error))?;
         let Some(text) = text else {
             return Ok(PlacedDocument { path: path.to_owned(), ..PlacedDocument::default() });
         };
@@ -98,8 +95,7 @@ impl Documents {
             Origin::Measured => Document::parse_measured(&text),
             Origin::Host => Document::parse(&text),
         };
-        let checked = checked
-            .map_err(|problems| Error::ConfigurationInvalid { path: path.to_owned(), problems })?;
+        let checked = checked.map_err(|problems| Error::invalid(path, &problems))?;
         for warning in &checked.warnings {
             tracing::warn!(configuration = %path.display(), "{warning}");
         }
@@ -118,16 +114,14 @@ impl Documents {
 /// A pin without a meaning; never of settings that [`Documents::load`] gave.
 pub fn pins(settings: &Settings) -> Result<Pins, Error> {
     let (pins, path) = settings.pins();
-    Pins::read(pins)
-        .map_err(|problems| Error::ConfigurationInvalid { path: path.to_owned(), problems })
+    Pins::read(pins).map_err(|problems| Error::invalid(path, &problems))
 }
 
 /// Reads why there is no document, on one printable line.
 fn refusal(document: &Path) -> Result<Option<String>, Error> {
     let path = document.with_extension(REFUSAL_EXTENSION);
     let reason = if_there(read_path(&path, MAX_REFUSAL_BYTES));
-    let reason =
-        reason.map_err(|error| Error::ConfigurationUnreadable { path, source: error.into() })?;
+    let reason = reason.map_err(|error| Error::unreadable(&path, error))?;
     Ok(reason.map(|reason| shown(reason.trim_ascii()).up_to(MAX_REFUSAL_BYTES).to_string()))
 }
 
@@ -174,7 +168,7 @@ mod tests {
         let refusal = folder.path().join("imagepuller.error");
         std::fs::write(&refusal, "two disks\x1b[2J\n").unwrap();
         let error = documents.load().unwrap_err();
-        assert!(matches!(error, Error::ConfigurationRefused { .. }));
+        assert!(error.to_string().contains("configuration was refused"), "{error}");
         let message = error.to_string();
         assert!(message.contains("two disks\\u{1b}[2J"), "{message}");
         // The owner's document does not help a host that has refused its own.
@@ -182,7 +176,7 @@ mod tests {
         let measured = Guest::new(login, "");
         let both = Documents { measured: measured.documents.measured.clone(), ..documents.clone() };
         let error = both.load().unwrap_err();
-        assert!(matches!(error, Error::ConfigurationRefused { .. }));
+        assert!(error.to_string().contains("configuration was refused"), "{error}");
 
         std::fs::remove_file(&refusal).unwrap();
         std::fs::write(&path, "nonsense").unwrap();
@@ -193,19 +187,19 @@ mod tests {
     fn a_measured_document_that_cannot_be_used_stops_everything() {
         let guest = Guest::new("nonsense", "");
         let error = guest.documents.load().unwrap_err();
-        assert!(matches!(error, Error::ConfigurationInvalid { .. }));
+        assert!(error.to_string().contains("is not valid"), "{error}");
         assert!(error.to_string().contains("measured.toml"), "{error}");
         let measured = guest.documents.measured.as_deref().unwrap();
         std::fs::remove_file(measured).unwrap();
         std::fs::create_dir(measured).unwrap();
         let error = guest.documents.load().unwrap_err();
-        assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
+        assert!(error.to_string().contains("cannot be read"), "{error}");
         std::fs::remove_dir(measured).unwrap();
         // One that nobody writes to once held up every pull.
         let made = std::process::Command::new("mkfifo").arg(measured).status();
         assert!(made.unwrap().success());
         let error = guest.documents.load().unwrap_err();
-        assert!(matches!(error, Error::ConfigurationUnreadable { .. }));
+        assert!(error.to_string().contains("cannot be read"), "{error}");
         std::fs::remove_file(measured).unwrap();
         let settings = guest.documents.load().unwrap();
         assert!(settings.resources().is_none());

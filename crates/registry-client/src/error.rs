@@ -1,216 +1,31 @@
 //! Why nothing came from a source, in words for the person who reads them in `kubectl describe
 //! pod`.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
+use std::{fmt, io};
 
 use pull_route::{EntryAccount, Reason, Source};
 use registry_config::Problems;
 use reqwest::StatusCode;
 
 use crate::attempt::{self, Attempt, may_pass};
+use crate::stage::Stage;
 
-/// Why a configuration is not used, or a manifest or blob did not come. The messages hold no
+/// Why a configuration is not used, or a manifest or blob did not come. The message holds no
 /// secret.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The configuration is there but cannot be read.
-    #[error("the configuration {path} cannot be read; nothing is pulled without \
-    it", path = .path.display())]
-    ConfigurationUnreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The configuration breaks its rules.
-    #[error(
-        "the configuration {path} is not valid and nothing is pulled until it is corrected: \
-        {problems}",
-        path = .path.display(),
-        problems = one_line(problems, "check")
-    )]
-    ConfigurationInvalid {
-        /// The file.
-        path: PathBuf,
-        /// Each broken rule with line and key.
-        problems: Problems,
-    },
-    /// What the owner configured for the data hub is no measured document.
-    #[error(
-        "{path} is read like a measured document, and nothing is pulled until it is corrected: \
-        {problems}",
-        path = .path.display(),
-        problems = one_line(&cdh_config::lines(problems), "import cdh")
-    )]
-    HubConfiguration {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, each with its place.
-        problems: Vec<cdh_config::Finding>,
-    },
-    /// The configuration disk was refused before there was a document.
-    #[error("the node's configuration was refused and nothing is pulled without it: {reason}")]
-    ConfigurationRefused {
-        /// What `initdata-processor` wrote beside the document's place.
-        reason: String,
-    },
-    /// The documents allow no way there.
-    #[error(transparent)]
-    Route(#[from] pull_route::Error),
-    /// The HTTP client could not be set up.
-    #[error("cannot set up a connection to {host}: {reason}")]
-    Client {
-        /// The host to be contacted.
-        host: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// No answer came from a host.
-    #[error("cannot reach {host}{via}: {reason}")]
-    Unreachable {
-        /// Host and port.
-        host: String,
-        /// ` through the proxy …`, or nothing.
-        via: String,
-        /// What happened.
-        reason: String,
-    },
-    /// An answer began but did not come to its end.
-    #[error("the transfer from {host} {reason}")]
-    Transfer {
-        /// Host and port.
-        host: String,
-        /// What happened.
-        reason: String,
-        /// Whether all that was wrong is the time that it took.
-        is_late: bool,
-    },
-    /// Not the first content that a source takes too long for.
-    #[error("{0}; it is not the first time there during this pull")]
-    Late(Box<Error>),
-    /// No answer over plain HTTP either.
-    #[error("{error}; that was over plain HTTP, and over TLS: {over_tls}")]
-    Plain {
-        /// What happened over plain HTTP.
-        error: Box<Error>,
-        /// What happened over TLS before.
-        over_tls: Box<Error>,
-    },
-    /// A host's certificate is not acceptable.
-    #[error("the certificate of {host} is not trusted: {reason}; trusted roots: {roots}")]
-    Certificate {
-        /// Host and port.
-        host: String,
-        /// What is wrong with the certificate.
-        reason: String,
-        /// Which roots are trusted, and by which entry.
-        roots: Box<Reason>,
-    },
-    /// Credentials would be readable on the wire.
-    #[error(
-        "{host} answers over plain HTTP and asks for the credentials of {authority}, which are \
-        sent that way only with \"plain-http = true\""
-    )]
-    CredentialsInClear {
-        /// Host and port.
-        host: String,
-        /// The entry.
-        authority: String,
-    },
-    /// The registry or token server rejected the credentials.
-    #[error(
-        "{host} refused the credentials of {authority} (401 Unauthorized): check user name and \
-        password or token {place}"
-    )]
-    CredentialsRefused {
-        /// Host and port.
-        host: String,
-        /// The entry, or what it refers to.
-        authority: String,
-        /// Where they are corrected.
-        place: &'static str,
-    },
-    /// Each account of the entry was rejected; with its place in the entry.
-    #[error("{}", refusals(.0))]
-    AccountsRefused(Vec<(usize, Error)>),
-    /// The registry wants credentials and there are none.
-    #[error("{host} wants credentials (401 Unauthorized) and was asked anonymously: {reason}")]
-    CredentialsMissing {
-        /// Host and port.
-        host: String,
-        /// Why there are none.
-        reason: Box<Reason>,
-    },
-    /// The credentials at hand do not fit what is asked for.
-    #[error("{host} {rule}")]
-    Challenge {
-        /// Host and port.
-        host: String,
-        /// What does not fit.
-        rule: String,
-    },
-    /// The registry knows the caller and says no, or knows no such content.
-    #[error("{host} answers {status} for {what}: {meaning}")]
-    Refused {
-        /// Host and port.
-        host: String,
-        /// Code and reason.
-        status: StatusCode,
-        /// The manifest or blob.
-        what: String,
-        /// What that commonly means.
-        meaning: &'static str,
-        /// Whether there are no credentials for the source.
-        is_anonymous: bool,
-    },
-    /// The server answered in a way that ends the pull.
-    #[error("{host} {rule}")]
-    Answer {
-        /// Host and port.
-        host: String,
-        /// What is wrong.
-        rule: String,
-    },
-    /// A blob that cannot be the one that the manifest describes.
-    #[error("{host} {rule} of a blob that has {size_bytes} by the manifest")]
-    Length {
-        /// Host and port.
-        host: String,
-        /// What it says or sends.
-        rule: &'static str,
-        /// The descriptor's size.
-        size_bytes: u64,
-    },
-    /// The server wants to be left alone for longer than is waited.
-    #[error("{error}; it asks to be tried again in {after_secs} s")]
-    Later {
-        /// What it answered.
-        error: Box<Error>,
-        /// When it is to be asked again.
-        after_secs: u64,
-    },
-    /// Asking again did not help.
-    #[error("{}", attempt::shown(.0))]
-    Attempts(Vec<Attempt>),
-    /// Asking again did not help yet, and it is another source's turn.
-    #[error("{0}")]
-    ForNow(Box<Error>),
-    /// The server's answer is larger than any real one.
-    #[error("{host} sent more than {limit_bytes} bytes of {what}")]
-    TooLarge {
-        /// Host and port.
-        host: String,
-        /// What was asked for.
-        what: &'static str,
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// A rule of this program's own does not hold.
-    #[error("internal error: {0}")]
-    Internal(String),
+#[derive(Debug)]
+pub struct Error {
+    text: String,
+    cause: Option<io::Error>,
+    kind: Kind,
+    stage: Stage,
+    is_source_down: bool,
+    is_about_config: bool,
+    is_forbidden: bool,
+    is_late: bool,
+    status: Option<StatusCode>,
+    again_after: Option<Duration>,
 }
 
 /// What kind of failure it is.
@@ -226,162 +41,284 @@ pub enum Kind {
     Internal,
 }
 
-impl Error {
-    /// No answer, and nothing is known about a proxy.
-    pub(crate) fn unreachable(host: &str, reason: String) -> Self {
-        Self::Unreachable { host: host.to_owned(), via: String::new(), reason }
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
+}
 
-    /// Which kind of failure this is.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::ConfigurationUnreadable { .. }
-            | Self::ConfigurationInvalid { .. }
-            | Self::HubConfiguration { .. }
-            | Self::ConfigurationRefused { .. }
-            | Self::Answer { .. }
-            | Self::Length { .. }
-            | Self::TooLarge { .. } => Kind::Data,
-            Self::Route(error) => kind_of(error),
-            Self::Later { error, .. }
-            | Self::Late(error)
-            | Self::ForNow(error)
-            | Self::Plain { error, .. } => error.kind(),
-            Self::Attempts(attempts) => {
-                attempts.last().map_or(Kind::Internal, |attempt| attempt.error.kind())
-            }
-            Self::Refused { status, .. } if may_pass(*status) => Kind::Unreachable,
-            Self::CredentialsInClear { .. }
-            | Self::CredentialsRefused { .. }
-            | Self::AccountsRefused(_)
-            | Self::CredentialsMissing { .. }
-            | Self::Challenge { .. }
-            | Self::Refused { .. } => Kind::Denied,
-            Self::Client { .. }
-            | Self::Unreachable { .. }
-            | Self::Transfer { .. }
-            | Self::Certificate { .. } => Kind::Unreachable,
-            Self::Internal(_) => Kind::Internal,
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
+
+/// The documents allow no way there.
+impl From<pull_route::Error> for Error {
+    fn from(error: pull_route::Error) -> Self {
+        Self {
+            is_about_config: !matches!(error, pull_route::Error::Internal(_)),
+            is_forbidden: matches!(error, pull_route::Error::Forbidden { .. }),
+            ..Self::new(kind_of(&error), Stage::Documents, error.to_string())
         }
     }
 }
 
+/// What is asked of an error.
 impl Error {
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Where it went wrong.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
     /// Whether nothing else is worth asking this source for; otherwise it is this content that it
     /// does not give.
     pub fn is_source_down(&self) -> bool {
-        match self {
-            Self::Later { .. } | Self::Late(_) => true,
-            Self::Plain { error, .. } | Self::ForNow(error) => error.is_source_down(),
-            Self::Attempts(attempts) => {
-                attempts.last().is_some_and(|attempt| attempt.error.is_source_down())
-            }
-            Self::Refused { status, .. } => {
-                *status == StatusCode::TOO_MANY_REQUESTS
-                    || *status == StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Transfer { .. } => false,
-            _ => matches!(self.kind(), Kind::Denied | Kind::Unreachable),
-        }
+        self.is_source_down
     }
 
     /// Whether a configuration decides it, so that another one of the host may help: the
     /// configuration itself, credentials, roots, a proxy, a mirror, a host that cannot be reached,
     /// and what a source has for nobody without credentials, or not so often.
     pub fn is_about_config(&self) -> bool {
-        match self {
-            Self::ConfigurationInvalid { .. }
-            | Self::ConfigurationRefused { .. }
-            | Self::Client { .. }
-            | Self::Unreachable { .. }
-            | Self::Certificate { .. }
-            | Self::CredentialsInClear { .. }
-            | Self::CredentialsRefused { .. }
-            | Self::AccountsRefused(_)
-            | Self::CredentialsMissing { .. }
-            | Self::Challenge { .. } => true,
-            Self::Route(error) => !matches!(error, pull_route::Error::Internal(_)),
-            Self::Refused { status, is_anonymous, .. } => match *status {
-                StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
-                StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS => *is_anonymous,
-                _ => false,
-            },
-            Self::Later { error, .. }
-            | Self::Late(error)
-            | Self::ForNow(error)
-            | Self::Plain { error, .. } => error.is_about_config(),
-            Self::Attempts(attempts) => {
-                attempts.iter().any(|attempt| attempt.error.is_about_config())
-            }
-            Self::ConfigurationUnreadable { .. }
-            | Self::HubConfiguration { .. }
-            | Self::Transfer { .. }
-            | Self::Answer { .. }
-            | Self::Length { .. }
-            | Self::TooLarge { .. }
-            | Self::Internal(_) => false,
-        }
+        self.is_about_config
+    }
+
+    /// Whether an entry trusts nobody.
+    pub fn is_forbidden(&self) -> bool {
+        self.is_forbidden
     }
 
     /// Whether there is no such content at the source, or it says so to who asks.
     pub fn is_missing(&self) -> bool {
-        self.status() == Some(StatusCode::NOT_FOUND)
+        self.status == Some(StatusCode::NOT_FOUND)
     }
 
     /// With which status the source refused, the last time that it was asked.
     pub(crate) fn status(&self) -> Option<StatusCode> {
-        match self {
-            Self::Attempts(attempts) => attempts.last()?.error.status(),
-            Self::Plain { error, .. } | Self::ForNow(error) => error.status(),
-            Self::Refused { status, .. } => Some(*status),
-            _ => None,
-        }
+        self.status
     }
 
     /// How long after a failure the same source may do better, if it may.
     pub fn again_after(&self) -> Option<Duration> {
-        match self {
-            Self::ForNow(_) | Self::Late(_) => Some(Duration::ZERO),
-            Self::Later { after_secs, .. } => Some(Duration::from_secs(*after_secs)),
-            _ => None,
-        }
+        self.again_after
     }
 
     /// Whether content came, but so slowly that it was not waited for.
     pub(crate) fn is_late(&self) -> bool {
-        match self {
-            Self::Transfer { is_late, .. } => *is_late,
-            Self::ForNow(error) => error.is_late(),
-            Self::Attempts(attempts) => {
-                attempts.last().is_some_and(|attempt| attempt.error.is_late())
-            }
-            _ => false,
+        self.is_late
+    }
+}
+
+/// What goes wrong.
+impl Error {
+    fn new(kind: Kind, stage: Stage, text: String) -> Self {
+        Self {
+            text,
+            cause: None,
+            kind,
+            stage,
+            is_source_down: matches!(kind, Kind::Denied | Kind::Unreachable),
+            is_about_config: false,
+            is_forbidden: false,
+            is_late: false,
+            status: None,
+            again_after: None,
         }
+    }
+
+    /// What another configuration may cure.
+    fn of_config(kind: Kind, stage: Stage, text: String) -> Self {
+        Self { is_about_config: true, ..Self::new(kind, stage, text) }
+    }
+
+    /// The configuration is there but cannot be read.
+    pub(crate) fn unreadable(path: &Path, cause: impl Into<io::Error>) -> Self {
+        let path = path.display();
+        let text = format!("the configuration {path} cannot be read; nothing is pulled without it");
+        Self { cause: Some(cause.into()), ..Self::new(Kind::Data, Stage::Documents, text) }
+    }
+
+    /// The configuration breaks its rules.
+    pub fn invalid(path: &Path, problems: &Problems) -> Self {
+        let (path, problems) = (path.display(), one_line(problems, "check"));
+        let text = format!(
+            "the configuration {path} is not valid and nothing is pulled until it is corrected: \
+            {problems}"
+        );
+        Self::of_config(Kind::Data, Stage::Documents, text)
+    }
+
+    /// What the owner configured for the data hub is no measured document.
+    pub(crate) fn hub(path: &Path, problems: &[cdh_config::Finding]) -> Self {
+        let problems = one_line(&cdh_config::lines(problems), "import cdh");
+        let path = path.display();
+        let text = format!(
+            "{path} is read like a measured document, and nothing is pulled until it is corrected: \
+            {problems}"
+        );
+        Self::new(Kind::Data, Stage::Documents, text)
+    }
+
+    /// The configuration disk was refused before there was a document, for the reason that
+    /// `initdata-processor` wrote beside the document's place.
+    pub(crate) fn config_refused(reason: &str) -> Self {
+        let text = format!(
+            "the node's configuration was refused and nothing is pulled without it: {reason}"
+        );
+        Self::of_config(Kind::Data, Stage::Documents, text)
+    }
+
+    /// The HTTP client could not be set up for a host.
+    pub(crate) fn client(host: &str, reason: &str) -> Self {
+        let text = format!("cannot set up a connection to {host}: {reason}");
+        Self::of_config(Kind::Unreachable, Stage::Reach, text)
+    }
+
+    /// No answer came from a host, asked ` through the proxy …` or not.
+    pub(crate) fn unreachable(host: &str, via: &str, reason: &str) -> Self {
+        let text = format!("cannot reach {host}{via}: {reason}");
+        Self::of_config(Kind::Unreachable, Stage::Reach, text)
+    }
+
+    /// The content did not come to its end.
+    pub(crate) fn transfer(host: &str, reason: &str) -> Self {
+        let text = format!("the transfer from {host} {reason}");
+        let error = Self::new(Kind::Unreachable, Stage::Answer, text);
+        Self { is_source_down: false, ..error }
+    }
+
+    /// The content was not there in time.
+    pub(crate) fn late(host: &str, reason: &str) -> Self {
+        Self { is_late: true, ..Self::transfer(host, reason) }
+    }
+
+    /// A host's certificate is not acceptable, by these roots of an entry.
+    pub(crate) fn certificate(host: &str, reason: &str, roots: &Reason) -> Self {
+        let text =
+            format!("the certificate of {host} is not trusted: {reason}; trusted roots: {roots}");
+        Self::of_config(Kind::Unreachable, Stage::Certificate, text)
+    }
+
+    /// Nobody is let in, or may be told who the puller is.
+    pub(crate) fn account(text: String) -> Self {
+        Self::of_config(Kind::Denied, Stage::Account, text)
     }
 
     /// Nobody is let in as who the puller is at this source.
     pub(crate) fn refused(source: &Source) -> Self {
-        Self::refused_by(source.host(), source)
+        Self::refused_by(&source.host(), source)
     }
 
     /// Another host, such as its token server, lets nobody in as who the puller is at this source.
-    pub(crate) fn refused_by(host: String, source: &Source) -> Self {
+    pub(crate) fn refused_by(host: &str, source: &Source) -> Self {
         if let Some(reason) = &source.why_anonymous {
-            let reason = Box::new(reason.clone());
-            return Self::CredentialsMissing { host, reason };
+            return Self::no_credentials(host, reason);
         }
         let (authority, place) = source.authority.credentials_source();
-        Self::CredentialsRefused { host, authority, place }
+        Self::account(format!(
+            "{host} refused the credentials of {authority} (401 Unauthorized): check user name and \
+            password or token {place}"
+        ))
     }
 
-    /// The content did not come to its end.
-    pub(crate) fn transfer(host: &str, reason: String) -> Self {
-        Self::Transfer { host: host.to_owned(), reason, is_late: false }
+    /// The registry wants credentials and there are none.
+    pub fn no_credentials(host: &str, reason: &Reason) -> Self {
+        Self::account(format!(
+            "{host} wants credentials (401 Unauthorized) and was asked anonymously: {reason}"
+        ))
     }
 
-    /// The content was not there in time.
-    pub(crate) fn late(host: &str, reason: String) -> Self {
-        Self::Transfer { host: host.to_owned(), reason, is_late: true }
+    /// Each account of the entry was rejected; with its place in the entry.
+    pub(crate) fn accounts_refused(refused: &[(usize, Self)]) -> Self {
+        Self::account(refusals(refused))
+    }
+
+    /// The registry knows the caller and says no, or knows no such content, and what that commonly
+    /// means.
+    pub fn status_of(
+        host: &str,
+        status: StatusCode,
+        what: &str,
+        meaning: &str,
+        is_anonymous: bool,
+    ) -> Self {
+        let text = format!("{host} answers {status} for {what}: {meaning}");
+        let kind = if may_pass(status) { Kind::Unreachable } else { Kind::Denied };
+        let stage = match status {
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Stage::Access,
+            _ => Stage::Answer,
+        };
+        let is_about_config = match status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => true,
+            StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS => is_anonymous,
+            _ => false,
+        };
+        let is_source_down =
+            [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+        let error = Self::new(kind, stage, text);
+        Self { status: Some(status), is_about_config, is_source_down, ..error }
+    }
+
+    /// A server answered in a way that ends the pull.
+    pub(crate) fn answer(host: &str, rule: &str) -> Self {
+        Self::new(Kind::Data, Stage::Answer, format!("{host} {rule}"))
+    }
+
+    /// A rule of this program's own does not hold.
+    pub(crate) fn internal(rule: &str) -> Self {
+        Self::new(Kind::Internal, Stage::Answer, format!("internal error: {rule}"))
+    }
+}
+
+/// What is added to an error.
+impl Error {
+    /// It is not the first content that a source takes too long for.
+    pub(crate) fn not_the_first(self) -> Self {
+        Self {
+            text: format!("{self}; it is not the first time there during this pull"),
+            again_after: Some(Duration::ZERO),
+            is_source_down: true,
+            is_late: false,
+            status: None,
+            ..self
+        }
+    }
+
+    /// No answer over plain HTTP either, after this one over TLS.
+    pub(crate) fn after_tls(self, over_tls: &Self) -> Self {
+        let text = format!("{self}; that was over plain HTTP, and over TLS: {over_tls}");
+        Self { text, is_late: false, again_after: None, ..self }
+    }
+
+    /// The server wants to be left alone for longer than is waited.
+    pub(crate) fn later(self, after: Duration) -> Self {
+        let seconds = after.as_secs();
+        Self {
+            text: format!("{self}; it asks to be tried again in {seconds} s"),
+            again_after: Some(Duration::from_secs(seconds)),
+            is_source_down: true,
+            is_late: false,
+            status: None,
+            ..self
+        }
+    }
+
+    /// Asking again did not help yet, and it is another source's turn.
+    pub(crate) fn for_now(self) -> Self {
+        Self { again_after: Some(Duration::ZERO), ..self }
+    }
+
+    /// Asking again did not help: these failures, and this one the last.
+    pub(crate) fn after(self, attempts: &[Attempt]) -> Self {
+        let is_about_config = attempts.iter().any(|attempt| attempt.is_about_config);
+        Self { text: attempt::shown(attempts), is_about_config, again_after: None, ..self }
     }
 }
 
@@ -442,51 +379,49 @@ mod tests {
 
     #[test]
     fn a_configuration_decides_who_asks_whom_and_whom_to_trust() {
-        let host = || "registry.corp".to_owned();
-        let reason = || "why".to_owned();
         let roots = || Box::new(Reason::NeverPlainHttp);
-        let refused = |status: u16, is_anonymous| Error::Refused {
-            host: host(),
-            status: status.try_into().unwrap(),
-            what: "the manifest".to_owned(),
-            meaning: "",
-            is_anonymous,
+        let refused = |status: u16, is_anonymous| {
+            Error::status_of("r", status.try_into().unwrap(), "it", "", is_anonymous)
         };
-        let unreachable = || Error::unreachable("registry.corp", reason());
-        let attempts = |errors: Vec<Error>| {
-            let attempt = |error| Attempt { error, count: 1 };
-            Error::Attempts(errors.into_iter().map(attempt).collect())
+        let unreachable = || Error::unreachable("r", "", "why");
+        let attempt = |error: &Error| Attempt {
+            text: error.to_string(),
+            is_about_config: error.is_about_config(),
+            count: 1,
         };
+        let attempts = |errors: [Error; 2]| {
+            let all = errors.each_ref().map(attempt);
+            let [_, last] = errors;
+            last.after(&all)
+        };
+        let forbidden = pull_route::Error::Forbidden { host: "r".to_owned(), reason: roots() };
         for (error, expected) in [
-            (Error::ConfigurationRefused { reason: reason() }, true),
+            (Error::config_refused("why"), true),
             // Credentials.
-            (Error::CredentialsInClear { host: host(), authority: host() }, true),
-            (Error::CredentialsRefused { host: host(), authority: host(), place: "" }, true),
-            (Error::AccountsRefused(Vec::new()), true),
-            (Error::CredentialsMissing { host: host(), reason: roots() }, true),
-            (Error::Challenge { host: host(), rule: reason() }, true),
+            (Error::account("why".to_owned()), true),
+            (Error::accounts_refused(&[]), true),
+            (Error::no_credentials("r", &roots()), true),
             (refused(401, false), true),
             (refused(403, false), true),
             (refused(404, true), true),
             (refused(404, false), false),
             (refused(429, true), true),
             (refused(429, false), false),
-            (Error::Later { error: Box::new(refused(429, true)), after_secs: 9 }, true),
+            (refused(429, true).later(Duration::from_secs(9)), true),
             // Roots, proxies, mirrors, and hosts that do not answer.
-            (Error::Certificate { host: host(), reason: reason(), roots: roots() }, true),
-            (Error::Route(pull_route::Error::Forbidden { host: host(), reason: roots() }), true),
-            (Error::Client { host: host(), reason: reason() }, true),
-            (Error::Unreachable { host: host(), via: host(), reason: reason() }, true),
-            (Error::ForNow(Box::new(attempts(vec![unreachable(), refused(500, true)]))), true),
-            (attempts(vec![refused(500, true), refused(502, true)]), false),
+            (Error::certificate("r", "why", &roots()), true),
+            (forbidden.into(), true),
+            (Error::client("r", "why"), true),
+            (unreachable(), true),
+            (attempts([unreachable(), refused(500, true)]).for_now(), true),
+            (attempts([refused(500, true), refused(502, true)]), false),
             // A registry that is as it is, and this program.
             (refused(400, true), false),
             (refused(503, true), false),
-            (Error::transfer("registry.corp", reason()), false),
-            (Error::Answer { host: host(), rule: reason() }, false),
-            (Error::TooLarge { host: host(), what: "", limit_bytes: 1 }, false),
-            (Error::Route(pull_route::Error::Internal(reason())), false),
-            (Error::Internal(reason()), false),
+            (Error::transfer("r", "why"), false),
+            (Error::answer("r", "why"), false),
+            (pull_route::Error::Internal("why".to_owned()).into(), false),
+            (Error::internal("why"), false),
         ] {
             assert_eq!(error.is_about_config(), expected, "{error}");
         }

@@ -30,12 +30,7 @@ pub fn request(
             }
             None => (host, trust.authority.clone()),
         };
-        return Error::Certificate {
-            host,
-            reason: fault.reason,
-            roots: Box::new(authority.roots()),
-        }
-        .into();
+        return Error::certificate(&host, &fault.reason, &authority.roots()).into();
     }
     let is_not_tls = tls::is_not_tls(error);
     let proxy_fault = proxy.and_then(|proxy| ProxyFault::of(error, proxy, url));
@@ -62,7 +57,7 @@ pub fn request(
         && !error.is_timeout()
         && has_kind(error, ErrorKind::ConnectionRefused);
     Failure {
-        error: Error::Unreachable { host, via: via(proxy), reason },
+        error: Error::unreachable(&host, &via(proxy), &reason),
         is_without_tls: is_not_tls || is_refused,
         again: if is_final { Again::Never } else { Again::Perhaps },
         is_about_account: false,
@@ -72,7 +67,7 @@ pub fn request(
 /// Explains a body that ended before its time.
 pub fn body(error: &reqwest::Error, host: &str) -> Failure {
     let reason = format!("broke off: {}", innermost(error));
-    Failure::passing(Error::transfer(host, reason))
+    Failure::passing(Error::transfer(host, &reason))
 }
 
 /// The words that name a proxy.

@@ -44,12 +44,11 @@ impl Failure {
 impl Failure {
     /// The same, after it was asked over TLS too: who reads it does not know which of the two was
     /// meant to work.
-    pub fn after_tls(self, over_tls: Error) -> Self {
+    pub fn after_tls(self, over_tls: &Error) -> Self {
         if self.error.to_string() == over_tls.to_string() {
             return self;
         }
-        let error = Error::Plain { error: Box::new(self.error), over_tls: Box::new(over_tls) };
-        Self { error, ..self }
+        Self { error: self.error.after_tls(over_tls), ..self }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the owner configured for the data hub, as it lies in the guest.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cdh_config::{MAX_CDH_BYTES, MAX_PARAMETERS_BYTES, Meaning};
@@ -33,16 +33,12 @@ impl HubConfiguration {
         mut measured: PlacedDocument,
         piped: &Piped,
     ) -> Result<PlacedDocument, Error> {
-        let unreadable = |path: &Path, error: ReadError| Error::ConfigurationUnreadable {
-            path: path.to_owned(),
-            source: error.into(),
-        };
         let text = if_there(piped.read(&self.file, MAX_CDH_BYTES));
-        let text = text.map_err(|error| unreadable(&self.file, error))?;
+        let text = text.map_err(|error| Error::unreadable(&self.file, error))?;
         let parameters = File::open(&self.parameters).map_err(ReadError::from);
         let parameters = parameters.and_then(|file| read_stream(file, MAX_PARAMETERS_BYTES));
         let parameters = if_there(parameters);
-        let parameters = parameters.map_err(|error| unreadable(&self.parameters, error))?;
+        let parameters = parameters.map_err(|error| Error::unreadable(&self.parameters, error))?;
         let parameters = parameters.unwrap_or_default();
         let path = match text {
             Some(_) => &self.file,
@@ -55,7 +51,7 @@ impl HubConfiguration {
             // Where the file says nothing of images, the parameters do.
             let is_in_file = text.is_some() && cdh_config::read(text, "").is_err();
             let path = if is_in_file { path } else { &self.parameters };
-            Error::HubConfiguration { path: path.clone(), problems }
+            Error::hub(path, &problems)
         })?;
         for note in notes {
             tracing::warn!(configuration = %file, "{note}");
@@ -72,10 +68,7 @@ impl HubConfiguration {
         }
         let wins = measured.path.display();
         let lost = Arc::make_mut(&mut measured.document).complete(document, Origin::Measured);
-        for key in lost.map_err(|problems| Error::ConfigurationInvalid {
-            path: measured.path.clone(),
-            problems,
-        })? {
+        for key in lost.map_err(|problems| Error::invalid(&measured.path, &problems))? {
             tracing::warn!(configuration = %file, "what it says of {key} does not count: {wins} says it too");
         }
         Ok(measured)

@@ -47,7 +47,6 @@ mod tls;
 mod token;
 mod transport;
 
-pub use attempt::Attempt;
 pub use blob::Blob;
 pub use documents::{Documents, pins};
 pub use error::{Error, Kind};

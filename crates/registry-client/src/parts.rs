@@ -167,8 +167,8 @@ async fn part(
     };
     let host = host_of(&url);
     if !range::is_exactly(response.status(), response.headers(), &range, size) {
-        let rule = "answers a request for a part of a blob with something else".to_owned();
-        return Err(Failure::passing(Error::Answer { host, rule }));
+        let rule = "answers a request for a part of a blob with something else";
+        return Err(Failure::passing(Error::answer(&host, rule)));
     }
     body(response, host, range, session.patience().stall).await
 }
@@ -196,7 +196,7 @@ async fn body(
     }
     if bytes.len() < size {
         let reason = format!("ended before all {size} bytes of a part came");
-        return Err(Failure::passing(Error::transfer(&host, reason)));
+        return Err(Failure::passing(Error::transfer(&host, &reason)));
     }
     Ok(bytes.freeze())
 }

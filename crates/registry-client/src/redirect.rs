@@ -12,7 +12,7 @@ use crate::error::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Answer`] for a target that is no plain HTTP address, or one that only this guest or its
+/// For a target that is no plain HTTP address, or one that only this guest or its
 /// cloud uses although `first`, the address asked in the beginning, is elsewhere and the owner
 /// does not name it.
 pub fn target(
@@ -31,7 +31,7 @@ pub fn target(
     if !redirects.contains(&response.status()) {
         return Ok(None);
     }
-    let refuse = |rule: &str| Err(Error::Answer { host: host_of(from), rule: rule.to_owned() });
+    let refuse = |rule: &str| Err(Error::answer(&host_of(from), rule));
     let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
     let next = location.and_then(|location| from.join(location).ok());
     let Some(mut next) =

@@ -183,7 +183,7 @@ impl Attempts {
         timeout(self.left(), attempt).await.unwrap_or_else(|_| {
             let reason =
                 format!("no {what} within the {} that this source is given", seconds(self.budget));
-            Err(Failure::passing(Error::unreachable(host, reason)))
+            Err(Failure::passing(Error::unreachable(host, "", &reason)))
         })
     }
 
@@ -218,16 +218,14 @@ impl Attempts {
             // With some jitter too: everyone else was told the same time.
             Again::After(wait) if wait < left => Some((wait + jitter).min(left)),
             Again::After(wait) => {
-                let after_secs = wait.as_secs();
-                let error = Box::new(error);
-                return Err(self.give_up(Error::Later { error, after_secs }));
+                return Err(self.give_up(error.later(wait)));
             }
         };
         let Some(delay) = delay else {
             return Err(self.give_way(error));
         };
         self.say(&error, delay);
-        self.remember(error);
+        self.remember(&error);
         sleep(delay).await;
         Ok(())
     }
@@ -250,11 +248,11 @@ impl Attempts {
     }
 
     /// The same failure is kept once, with its count.
-    fn remember(&mut self, error: Error) {
-        let text = error.to_string();
-        let same = self.failures.iter().position(|known| known.error.to_string() == text);
-        let count = same.map_or(0, |at| self.failures.remove(at).count);
-        self.failures.push(Attempt { error, count: count + 1 });
+    fn remember(&mut self, error: &Error) {
+        let (text, is_about_config) = (error.to_string(), error.is_about_config());
+        let same = self.failures.iter().position(|known| known.text == text);
+        let count = same.map_or(0, |at| self.failures.remove(at).count) + 1;
+        self.failures.push(Attempt { text, is_about_config, count });
     }
 
     /// Something came that is no use by itself: the time starts anew, but not the count.
@@ -266,7 +264,7 @@ impl Attempts {
     fn give_way(&mut self, error: Error) -> Error {
         let error = self.give_up(error);
         match self.patience.in_turns {
-            true => Error::ForNow(Box::new(error)),
+            true => error.for_now(),
             false => error,
         }
     }
@@ -276,8 +274,8 @@ impl Attempts {
         if self.failures.is_empty() {
             return error;
         }
-        self.remember(error);
-        Error::Attempts(std::mem::take(&mut self.failures))
+        self.remember(&error);
+        error.after(&std::mem::take(&mut self.failures))
     }
 }
 

@@ -121,7 +121,7 @@ impl Session {
     pub fn lost(&self, error: Error) -> Error {
         let is_late = error.is_late() && self.source.has_fallback;
         if is_late && self.late.fetch_add(1, Ordering::Relaxed) + 1 >= MAX_LATE_BLOBS {
-            return Error::Late(Box::new(error));
+            return error.not_the_first();
         }
         error
     }
@@ -260,7 +260,7 @@ impl Session {
             self.source.authority
         );
         let answer = self.transport.send(request("http")?).await;
-        let answer = answer.map_err(|plain| plain.after_tls(failure.error))?;
+        let answer = answer.map_err(|plain| plain.after_tls(&failure.error))?;
         let _ = self.scheme.set("http");
         self.plain_hosts.insert(self.source.host());
         Ok(answer)
@@ -293,8 +293,7 @@ impl Session {
                 let via = self.transport.via(&answer.url);
                 let reason =
                     "the proxy wants other credentials (407 Proxy Authentication Required)";
-                let reason = reason.to_owned();
-                return Err(Error::Unreachable { host, via, reason }.into());
+                return Err(Error::unreachable(&host, &via, reason).into());
             }
             StatusCode::FORBIDDEN if is_own && wanted.is_greeting() => {
                 "the account may not use this registry"
@@ -317,7 +316,7 @@ impl Session {
             false => format!("{} {}{separator}{}", wanted.kind, self.repository, wanted.name),
         };
         let is_anonymous = self.source.accounts.is_empty();
-        let error = Error::Refused { host, status, what, meaning, is_anonymous };
+        let error = Error::status_of(&host, status, &what, meaning, is_anonymous);
         let is_rest = wanted.part.is_some_and(|part| part.from > 0);
         if status == StatusCode::FORBIDDEN && !is_own && is_rest {
             // It was good for the first part: a signature that has expired, and the registry makes

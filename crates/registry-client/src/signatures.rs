@@ -54,7 +54,7 @@ impl Registry {
                 seconds(patience),
                 last.unwrap_or_default()
             );
-            Error::unreachable(&self.host(), reason)
+            Error::unreachable(&self.host(), "", &reason)
         });
         drop(followed);
         search.found.finish(late)
@@ -205,7 +205,7 @@ impl Search<'_> {
                 let host = self.registry.host();
                 tracing::debug!(host, ?mismatch, "another {what}");
                 let rule = format!("sends another {what} than was asked for: {mismatch}");
-                Error::Answer { host, rule }
+                Error::answer(&host, &rule)
             })
         });
         let failed = |error| self.found.fail(place, error);
@@ -227,7 +227,7 @@ impl Search<'_> {
     }
 
     fn wrong(&self, tag: &str, why: &str) -> Error {
-        Error::Answer { host: self.registry.host(), rule: format!("has a tag {tag} which {why}") }
+        Error::answer(&self.registry.host(), &format!("has a tag {tag} which {why}"))
     }
 }
 

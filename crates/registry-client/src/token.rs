@@ -69,8 +69,7 @@ pub async fn fetch(
     challenge: &Challenge,
     request: &TokenRequest<'_>,
 ) -> Result<Token, Failure> {
-    let rule =
-        |rule: &str| Error::Challenge { host: request.host.to_owned(), rule: rule.to_owned() };
+    let rule = |rule: &str| Error::account(format!("{} {rule}", request.host));
     let realm = challenge
         .parameter("realm")
         .ok_or_else(|| rule("asks for a token but names no token server"))?;
@@ -90,7 +89,7 @@ pub async fn fetch(
     // The parser's message may quote what it read, and that is a token.
     let parsed: Option<TokenAnswer<'_>> = serde_json::from_slice(&text).ok();
     let good = parsed.as_ref().and_then(|parsed| Some((parsed.token()?, parsed)));
-    let rule = |rule: &str| Error::Answer { host: host.clone(), rule: rule.to_owned() };
+    let rule = |rule: &str| Error::answer(&host, rule);
     let (token, parsed) = good.ok_or_else(|| rule("answers without a token"))?;
     let header =
         bearer_header(token).map_err(|_| rule("answers with a token that no header can carry"))?;
@@ -137,21 +136,16 @@ fn refused(status: StatusCode, answer: &Answer, request: &TokenRequest<'_>) -> F
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::BAD_REQUEST => {
             let host = format!("the token server {host} of {}", request.host);
-            Failure::of_account(Error::refused_by(host, request.source))
+            Failure::of_account(Error::refused_by(&host, request.source))
         }
         status if may_pass(status) => {
-            let error = Error::Refused {
-                host,
-                status,
-                what: format!("a token for {}", request.host),
-                meaning: "the token server is busy or out of order",
-                is_anonymous: request.source.accounts.is_empty(),
-            };
+            let what = format!("a token for {}", request.host);
+            let meaning = "the token server is busy or out of order";
+            let is_anonymous = request.source.accounts.is_empty();
+            let error = Error::status_of(&host, status, &what, meaning, is_anonymous);
             refusal(error, status, answer)
         }
-        status => {
-            Error::Answer { host, rule: format!("answers {status} instead of a token") }.into()
-        }
+        status => Error::answer(&host, &format!("answers {status} instead of a token")).into(),
     }
 }
 
@@ -214,9 +208,8 @@ fn header(scheme: &str, secret: Zeroizing<String>) -> Result<HeaderValue, Error>
     let mut text = Zeroizing::new(format!("{scheme}{}", *secret));
     let header = HeaderValue::from_str(&text);
     text.zeroize();
-    let mut header = header.map_err(|_| {
-        Error::Internal("a credential has a character no header can carry".to_owned())
-    })?;
+    let mut header =
+        header.map_err(|_| Error::internal("a credential has a character no header can carry"))?;
     header.set_sensitive(true);
     Ok(header)
 }

@@ -159,11 +159,9 @@ impl Transport {
             let proxy = self.clients.proxies().for_url(url);
             let asked = Instant::now();
             let Ok(sent) = timeout(limit, builder.send()).await else {
-                return Err(Failure::passing(Error::Unreachable {
-                    host: host_of(url),
-                    via: explain::via(proxy),
-                    reason: format!("no answer within {}", seconds(limit)),
-                }));
+                let reason = format!("no answer within {}", seconds(limit));
+                let error = Error::unreachable(&host_of(url), &explain::via(proxy), &reason);
+                return Err(Failure::passing(error));
             };
             let error = match sent {
                 Ok(response) => {
@@ -226,5 +224,5 @@ fn headers(
 }
 
 fn answer(url: &Url, rule: &str) -> Error {
-    Error::Answer { host: host_of(url), rule: rule.to_owned() }
+    Error::answer(&host_of(url), rule)
 }

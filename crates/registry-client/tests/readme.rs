@@ -30,8 +30,7 @@ fn the_readme_shows_what_a_pull_answers() {
     let Account::Anonymous(reason) = plan.registry().account() else {
         panic!("{:?}", plan.registry().account());
     };
-    let error =
-        Error::CredentialsMissing { host: host.to_string(), reason: Box::new(reason.clone()) };
+    let error = Error::no_credentials(&host.to_string(), reason);
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let page = std::fs::read_to_string(page).unwrap();
     let page = page.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -206,14 +206,10 @@ async fn noted<T>(
 
 /// What an error says of a target.
 fn end_of(target: &Target, error: Error) -> End {
-    use pull_route::Error as Plan;
-    use registry_client::Error as Client;
     match (&error, target) {
         (Error::Confidential(_) | Error::Withheld { .. }, _) => End::NeedsGuest(error),
         // That is what such an entry is for.
-        (Error::Registry(Client::Route(Plan::Forbidden { .. })), Target::Entry(_)) => {
-            End::Forbidden(error)
-        }
+        (Error::Registry(said), Target::Entry(_)) if said.is_forbidden() => End::Forbidden(error),
         _ => End::Fails(error),
     }
 }

@@ -61,13 +61,9 @@ mod tests {
     #[test]
     fn a_status_says_what_kind_of_failure_it_is() {
         let refused = |status: u16| {
-            Error::Registry(registry_client::Error::Refused {
-                host: "registry.corp".to_owned(),
-                status: status.try_into().unwrap(),
-                what: "the manifest".to_owned(),
-                meaning: "",
-                is_anonymous: false,
-            })
+            let status = status.try_into().unwrap();
+            let said = registry_client::Error::status_of("r.corp", status, "it", "", false);
+            Error::Registry(said)
         };
         let deadline = Error::Deadline {
             seconds: 3,

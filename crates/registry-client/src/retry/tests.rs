@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 const HASTY: Duration = Duration::from_secs(1);
 
 fn reset() -> Failure {
-    Failure::passing(Error::unreachable("a", "reset".to_owned()))
+    Failure::passing(Error::unreachable("a", "", "reset"))
 }
 
 fn busy(after_secs: u64) -> Failure {
@@ -44,7 +44,7 @@ fn what_can_get_better_is_asked_for_again() {
     let (answer, asked, _) = run(vec![reset(), reset(), reset(), reset()], minute);
     assert_eq!(answer.unwrap_err(), "4 attempts: cannot reach a: reset");
     assert_eq!(asked, 4);
-    let forbidden = || Failure::from(Error::unreachable("a", "forbidden".to_owned()));
+    let forbidden = || Failure::from(Error::unreachable("a", "", "forbidden"));
     let (answer, asked, waited) = run(vec![forbidden()], minute);
     assert_eq!(answer.unwrap_err(), "cannot reach a: forbidden");
     assert_eq!((asked, waited), (1, Duration::ZERO));

@@ -188,6 +188,6 @@ async fn measured(
 fn conditions(written: &ImagePolicy, settings: &Settings) -> Result<Conditions, Error> {
     section::conditions(written).map_err(|problems| {
         let path = settings.pins().1.to_owned();
-        registry_client::Error::ConfigurationInvalid { path, problems }.into()
+        registry_client::Error::invalid(&path, &problems).into()
     })
 }
