@@ -107,7 +107,11 @@ fn give_credentials(plan: &mut Plan, hosts: &Hosts, reader: &mut Reader<'_, '_>)
             Target::Registry if !plan.name.starts_with('.') => plan.name.as_str(),
             _ => continue,
         };
-        let found = hosts.settings_of(name).credentials;
+        let Entry { credentials: found, ca_certs, .. } = hosts.settings_of(name);
+        // Without its TLS a host has some only where its credentials cannot be used.
+        if ca_certs.is_some() {
+            link.settings.ca_certs = ca_certs;
+        }
         match (link.settings.credentials.is_anonymous(), found.is_anonymous()) {
             (_, true) => {}
             (true, false) => link.settings.credentials = found,

@@ -230,6 +230,14 @@ fn credentials_stand_beside_directories() {
     super::assert_golden("config_path", &imported(DIRECTORIES, &roots));
 }
 
+/// A host was asked anonymously where its password could not be read.
+#[test]
+fn credentials_that_cannot_be_read_forbid_their_host() {
+    let text = DIRECTORIES.replace("username = \"own\"\n", "");
+    let written = imported(&text, &[&[("own.corp", "")]]);
+    assert!(document(&written).contains("[registries.\"own.corp\"]\nca-certs = \"forbidden"));
+}
+
 #[test]
 fn what_has_no_effect_beside_directories_is_told() {
     let text = format!(
