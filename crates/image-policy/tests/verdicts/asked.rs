@@ -36,7 +36,9 @@ pub(crate) fn judge(
 ) -> Result<(), String> {
     let contents: Vec<_> = signatures.iter().map(|of| of.0.clone()).collect();
     let found: Vec<_> = signatures.iter().flat_map(Signatures::placed).collect();
+    let key_paths = ruling.key_paths(&contents);
     let key = |path: &str| {
+        assert!(key_paths.contains(path), "{path} was not asked for before");
         let rest = path.strip_prefix(DIR).or(path.strip_prefix("kbs://"));
         let file = rest.and_then(|rest| rest.strip_prefix('/')).ok_or("is not there")?;
         fs::read(data(file)).map_err(|_| "is not there".to_owned())
