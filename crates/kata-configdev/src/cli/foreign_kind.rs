@@ -58,10 +58,13 @@ const SETTINGS: &str = "the settings of a node";
 /// A document's own tables: what has one is a document, whatever stands in its values.
 const OWN: [&str; 4] = ["registries", "extra-env", "decryption-keys", "resources"];
 
+/// The lines that only a document has: a registries.conf of version 1 has [registries.search].
+const TABLES: [&str; 3] = ["[registries.\"", "[extra-env]", "[decryption-keys"];
+
 /// What to tell who gave a file that is no valid document as one; `None` where nothing tells its
 /// kind.
 pub fn told(text: &[u8]) -> Option<String> {
-    let text = str::from_utf8(text).ok()?.trim_start_matches('\u{feff}').trim_start();
+    let text = trimmed(text)?;
     let is_yaml =
         |line: &str| line.trim_end().strip_suffix(':').is_some_and(|key| OWN.contains(&key));
     if text.lines().any(is_yaml) {
@@ -70,14 +73,41 @@ pub fn told(text: &[u8]) -> Option<String> {
         return Some(told.to_owned());
     }
     let is_own = |line: &str| OWN.iter().any(|own| begins(line.trim_start_matches('['), own));
+    let is_own = !text.starts_with('{') && text.lines().any(is_own);
+    let (name, command) = kind(text).filter(|_| !is_own)?;
+    let makes = match command.starts_with("import") || command.starts_with("new") {
+        true => "makes one of it",
+        false => "takes it",
+    };
+    Some(format!("this is {name}, not a document: `kata-configdev {command}` {makes}"))
+}
+
+/// What to tell who gave a file to an import of which `own` is the command, and which found nothing
+/// in it; `None` where it is of that import's kind, or of none that is known.
+pub fn told_by_import(text: &[u8], own: &str) -> Option<String> {
+    let text = trimmed(text)?;
+    let is_table = |line: &str| TABLES.iter().any(|table| line.starts_with(table));
+    if text.lines().any(is_table) {
+        return Some("this is a registry config, to which --into adds".to_owned());
+    }
+    // Manifests are for two of them.
+    let is_other = |(name, command): &(&str, &str)| *name != MANIFEST && *command != own;
+    let (name, command) = kind(text).filter(is_other)?;
+    Some(format!("this is {name}, which `kata-configdev {command}` takes"))
+}
+
+fn trimmed(text: &[u8]) -> Option<&str> {
+    Some(str::from_utf8(text).ok()?.trim_start_matches('\u{feff}').trim_start())
+}
+
+/// Another kind of file, and the command that takes it.
+fn kind(text: &str) -> Option<(&'static str, &'static str)> {
     let found = if text.starts_with('{') {
         let has = |key: &str| text.contains(&format!("\"{key}\""));
         // Other manifests are nobody's.
         let is_read =
             |key: &str| key != "kind" || ["Secret", "SecretList", "List"].into_iter().any(has);
         KEYS.iter().find(|(key, ..)| has(key) && is_read(key))
-    } else if text.lines().any(is_own) {
-        None
     } else {
         let has = |mark: &str| match mark.starts_with('-') {
             true => text.starts_with(mark),
@@ -88,15 +118,10 @@ pub fn told(text: &[u8]) -> Option<String> {
     let &(_, name, command) = found?;
     // A secret's type or its key says so.
     let is_docker = text.contains("dockerconfigjson") || text.contains("dockercfg");
-    let (name, command) = match name == MANIFEST && is_docker {
+    Some(match name == MANIFEST && is_docker {
         true => ("a manifest with credentials for image pulls", "import docker-config"),
         false => (name, command),
-    };
-    let makes = match command.starts_with("import") || command.starts_with("new") {
-        true => "makes one of it",
-        false => "takes it",
-    };
-    Some(format!("this is {name}, not a document: `kata-configdev {command}` {makes}"))
+    })
 }
 
 /// Whether a line has this beginning, and it is a whole word.

@@ -10,10 +10,14 @@ pub(super) mod outcome;
 pub(super) mod target;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use credential_sources::{Finding, Loss};
+use registry_config::MAX_DOCUMENT_BYTES;
 
-use crate::cli::CommandError;
+use crate::cli::{CommandError, foreign_kind};
+use crate::host_file::read_named;
 
 /// Makes a document of files that others use: credentials, CA certificates, mirrors, proxies,
 /// decryption keys.
@@ -99,9 +103,26 @@ Examples:
     Cdh(cdh::Arguments),
 }
 
+impl Kind {
+    /// The command, and the files that it is given.
+    fn files(&self) -> (&'static str, &[PathBuf]) {
+        match self {
+            Self::DockerConfig(of) => ("import docker-config", &of.files),
+            Self::DecryptionSecret(of) => ("import decryption-secret", &of.files),
+            Self::CertsD(of) => ("import certs.d", of.files()),
+            Self::ContainerdConfig(of) => ("import containerd-config", of.files()),
+            Self::RegistriesYaml(of) => ("import registries-yaml", of.files()),
+            Self::RegistriesConf(of) => ("import registries-conf", of.files()),
+            Self::Node(of) => ("import node --shown", of.shown.as_slice()),
+            // It tells its neighbours apart itself.
+            Self::Cdh(_) => ("import cdh", &[]),
+        }
+    }
+}
+
 /// Imports what `arguments` name.
 pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError> {
-    let (options, imported) = match &arguments.kind {
+    let (options, mut imported) = match &arguments.kind {
         Kind::DockerConfig(of) => match &of.by_namespace {
             Some(directory) => return by_namespace::run(of, directory, out),
             None => (&of.options, of.read()?),
@@ -114,5 +135,13 @@ pub fn run(arguments: &Import, out: &mut impl Write) -> Result<u8, CommandError>
         Kind::Node(of) => (&of.node.options, of.read()?),
         Kind::Cdh(of) => (&of.options, of.read()?),
     };
+    let (command, files) = arguments.kind.files();
+    let files = if imported.has_nothing() { files } else { &[] };
+    for file in files.iter().filter(|file| file.is_file()) {
+        let told = read_named(file, MAX_DOCUMENT_BYTES).ok();
+        let told = told.and_then(|text| foreign_kind::told_by_import(&text, command));
+        let fault = |told| Finding::new(&outcome::label(file), "", Loss::Lost, told);
+        imported.faults.extend(told.map(fault));
+    }
     imported.finish(options, out)
 }

@@ -45,7 +45,7 @@ Examples:
 pub struct Arguments {
     /// The files and directories, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// The keys are for the images of this host, or of its repositories below a prefix
     /// (registry.corp/team-a), whatever their secrets say; may be given several times.
     #[arg(long = "for", value_name = "PREFIX", value_parser = prefix)]

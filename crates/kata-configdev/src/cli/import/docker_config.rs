@@ -41,7 +41,7 @@ Examples:
 pub struct Arguments {
     /// The files, or "-" for standard input.
     #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     /// The namespace whose secrets come before those of others.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,

@@ -76,7 +76,7 @@ pub struct Arguments {
     /// Take what "systemctl show NAME" printed from this file, or "-" for standard input. It may
     /// begin with what "systemctl show" printed, or be a file of variables.
     #[arg(long, value_name = "FILE")]
-    shown: Option<PathBuf>,
+    pub shown: Option<PathBuf>,
     /// Take what "containerd config dump" printed from this file, or "-" for standard input.
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,

@@ -52,6 +52,10 @@ pub struct Node {
 }
 
 impl Arguments {
+    pub fn files(&self) -> &[PathBuf] {
+        std::slice::from_ref(&self.file)
+    }
+
     pub fn certs_d(&self) -> Result<Imported, CommandError> {
         let root = self.node.open([])?;
         self.node.certs_d(&root, &self.file)

@@ -83,6 +83,11 @@ struct Report<'a> {
 }
 
 impl Imported {
+    /// Whether there will be no document of it, unless an empty one is wanted.
+    pub fn has_nothing(&self) -> bool {
+        self.is_empty || !self.faults.is_empty()
+    }
+
     /// Adds what other files of the node say, below what these do.
     pub fn add(&mut self, other: Self) {
         self.more = json!({"unlisted": self.unlisted() + other.unlisted()});
