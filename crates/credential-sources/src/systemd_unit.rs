@@ -78,15 +78,21 @@ impl<'t> Unit<'t> {
         names.any(|known| known == name)
     }
 
-    /// The value of an option of the service's program, `--NAME VALUE` or `--NAME=VALUE`.
+    /// The value of an option that the service hands to a program, `NAME VALUE` or `NAME=VALUE`;
+    /// what stands in front of the program, such as a shell's options, is not its own.
     #[must_use]
-    pub fn option(self, name: &str) -> Option<&'t str> {
+    pub fn option(self, program: &str, name: &str) -> Option<&'t str> {
         let (_, arguments) = self.property("ExecStart")?.split_once("argv[]=")?;
         let mut words = arguments.split(" ; ").next()?.split(' ');
-        words.find_map(|word| word.strip_prefix(name)).and_then(|rest| match rest {
-            "" => words.next(),
-            _ => rest.strip_prefix('='),
-        })
+        words.find(|word| word.rsplit('/').next() == Some(program))?;
+        while let Some(word) = words.next() {
+            match word.strip_prefix(name) {
+                Some("") => return words.next(),
+                Some(rest) if rest.starts_with('=') => return rest.get(1..),
+                _ => {}
+            }
+        }
+        None
     }
 
     /// Adds the environment of the service, which messages call `source`. Only variables that are
@@ -238,6 +244,21 @@ impl<'t> EnvironmentFile<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_those_of_the_program() {
+        for (arguments, expected) in [
+            ("/usr/bin/containerd --config /a", Some("/a")),
+            ("/usr/bin/containerd --configs /b --config=/a", Some("/a")),
+            ("/bin/sh -c exec containerd -c /a", Some("/a")),
+            ("/bin/sh -c exec other", None),
+            ("/usr/bin/containerd --config", None),
+        ] {
+            let shown = format!("ExecStart={{ path=/x ; argv[]={arguments} ; ignore_errors=no }}");
+            let option = |name| Unit(&shown).option("containerd", name);
+            assert_eq!(option("--config").or_else(|| option("-c")), expected, "{arguments}");
+        }
+    }
 
     #[test]
     fn words_are_quoted_as_systemctl_quotes_them() {

@@ -55,10 +55,10 @@ const RKE2: (Read, &str) = (Node::registries_yaml, "/etc/rancher/rke2/registries
 ///
 /// "systemctl show" says which of containerd, CRI-O, K3s and RKE2 runs, with its HTTP_PROXY,
 /// HTTPS_PROXY and NO_PROXY and the files that hold more of them. The registries are those that
-/// "containerd config dump" prints, the registries.conf and certs.d of CRI-O, or the registries.yaml
-/// of K3s and RKE2. The output of the two programs may come from a file or a pipe instead, also from
-/// another node. NO_PROXY should name what guests reach without a proxy, which may be less than what
-/// the node does.
+/// "containerd config dump" prints, the registries.conf and certs.d of CRI-O, or the
+/// registries.yaml of K3s and RKE2. The output of the two programs may come from a file or a pipe
+/// instead, also from another node. NO_PROXY should name what guests reach without a proxy, which
+/// may be less than what the node does.
 #[derive(Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -100,6 +100,7 @@ impl Arguments {
         let shown = self.shown(&root)?;
         let unit = self.chosen(&shown)?;
         let name = unit.property("Id").or(self.unit.as_deref()).unwrap_or("the service");
+        let name = &printable(name);
         let every = units(&shown).find(|one| one.property("Id").is_none());
         let every = every.filter(|_| unit.property("Id").is_some());
         let mut imported = proxies(every, unit, name, &root);
@@ -117,7 +118,8 @@ impl Arguments {
             lost(DROP_INS, "[[registry]] is left out; see import registries-conf");
         }
         if name == CONTAINERD || self.dump.is_some() {
-            let file = ["--config", "-c"].into_iter().find_map(|option| unit.option(option));
+            let mut options = ["--config", "-c"].into_iter();
+            let file = options.find_map(|option| unit.option("containerd", option));
             let mut arguments = ["config", "dump"].to_vec();
             if let Some(file) = file {
                 arguments.splice(0..0, ["--config", file]);
