@@ -268,8 +268,16 @@ impl<'p> Ruling<'p> {
         first.map_or_else(|| Ok(Vec::new()), Err)
     }
 
-    /// Whether the content is among what does not run, whatever a scope asks for.
-    fn check_refused(&self, contents: &[Digest], conditions: &Conditions) -> Result<(), Refusal> {
+    /// Refuses contents that do not run, whatever a scope asks for.
+    ///
+    /// # Errors
+    ///
+    /// The refusal.
+    pub fn check_refused(
+        &self,
+        contents: &[Digest],
+        conditions: &Conditions,
+    ) -> Result<(), Refusal> {
         let mut digests = self.digest.iter().chain(contents);
         let Some(digest) = digests.find(|digest| conditions.refuses(digest)) else {
             return Ok(());

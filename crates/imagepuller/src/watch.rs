@@ -58,6 +58,8 @@ struct State {
     layers: HashMap<Digest, Arc<LayerWatch>>,
     /// What came of layers that were begun anew: theirs whose pull failed, and of an attempt before.
     former: Vec<Arc<LayerWatch>>,
+    /// What hosts had sent in vain of layers that were on their way before this pull joined.
+    before: BTreeMap<String, u64>,
 }
 
 /// One layer. All pulls that wait for it look at the same.
@@ -179,8 +181,11 @@ impl Watch {
     /// A layer that is on its way already.
     pub fn join(&self, layer: &Arc<LayerWatch>) {
         let mut state = self.state();
-        let before = state.layers.insert(layer.blob.clone(), layer.clone());
-        state.former.extend(before);
+        for (host, bytes) in &layer.transfer().given_up {
+            *state.before.entry(host.clone()).or_default() += bytes;
+        }
+        let former = state.layers.insert(layer.blob.clone(), layer.clone());
+        state.former.extend(former);
     }
 
     /// Whether a host has sent any of a layer.
@@ -214,6 +219,12 @@ impl Watch {
                 if !host.is_empty() {
                     *snapshot.sources.entry(host.clone()).or_default() += bytes;
                 }
+            }
+        }
+        for (host, bytes) in &state.before {
+            let sent = snapshot.sources.remove(host).unwrap_or_default().saturating_sub(*bytes);
+            if sent > 0 {
+                snapshot.sources.insert(host.clone(), sent);
             }
         }
         snapshot
@@ -404,6 +415,11 @@ mod tests {
         let now = late.snapshot();
         assert_eq!((now.layers_done, now.received_bytes), (0, 3));
         assert_eq!(now.sources, [("mirror".to_owned(), 10), ("r.corp".to_owned(), 3)].into());
+        // What a mirror had sent in vain is none of a later pull's.
+        again.started("mirror");
+        let last = Watch::new("r.corp/c:1", silent);
+        last.join(&again);
+        assert!(!last.has_received());
     }
 
     /// Another pull's layer that it waited for kept it in the list.

@@ -3,7 +3,7 @@
 //! [`Gate::check`] before a registry is asked, [`Gate::admit`] for what the image's digest has led
 //! to, before a layer is fetched and before a key is unwrapped.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::join_all;
 use image_policy::conditions::TagRefused;
@@ -30,6 +30,8 @@ pub struct Gate<'p> {
     name: Name,
     settings: &'p Settings,
     secrets: &'p Secrets,
+    /// Asked for once: a broker that goes away during the pull does not end it.
+    keys: Mutex<Arc<Keys>>,
 }
 
 /// What a source has for a content, asked for before it was known whether it is needed.
@@ -62,7 +64,8 @@ impl<'p> Gate<'p> {
         name: Name,
     ) -> Result<Self, Error> {
         let rules = Rules::of(place, settings, secrets).await?;
-        Ok(Self { rules: rules.map(Arc::new), name, settings, secrets })
+        let rules = rules.map(Arc::new);
+        Ok(Self { rules, name, settings, secrets, keys: Mutex::default() })
     }
 
     /// Whether there is no policy.
@@ -138,8 +141,11 @@ impl<'p> Gate<'p> {
         };
         let keys = self.keys(rules, contents).await?;
         let kept = kept.map_or_else(Vec::new, read_kept);
-        let mut at_hand = kept.clone();
-        at_hand.extend(early.iter().flat_map(|one| placed(&one.content, one.found.kept.clone())));
+        // One source's alone, too.
+        let at_hand = match &early {
+            Some(one) => placed(&one.content, one.found.kept.clone()).collect(),
+            None => kept.clone(),
+        };
         match self.judge(rules, contents, at_hand, &keys).await? {
             Ok(held) if held.iter().all(|one| kept.contains(one)) => return Ok(None),
             Ok(held) => return Ok(Some(to_keep(&held, &kept))),
@@ -169,8 +175,12 @@ impl<'p> Gate<'p> {
     }
 
     async fn keys(&self, rules: &Rules, contents: &[Digest]) -> Result<Arc<Keys>, Error> {
-        let keys = rules.keys(&self.name, contents, self.settings, self.secrets);
-        Ok(Arc::new(keys.await?))
+        let kept = || self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = Keys::clone(&kept());
+        let keys = rules.keys(&self.name, contents, self.settings, self.secrets, known);
+        let keys = Arc::new(keys.await?);
+        kept().clone_from(&keys);
+        Ok(keys)
     }
 
     /// The signatures that are enough, or the refusal.

@@ -96,23 +96,28 @@ impl Rules {
         self.ruling(name).judge(contents, found, &key, &self.conditions)
     }
 
-    /// The keys of what decides for an image with these contents.
+    /// The keys of what decides for an image with these contents; those that are `known` are not
+    /// asked for again.
     ///
     /// # Errors
     ///
-    /// A reference that gives nothing.
+    /// A content that does not run, for which no key is asked for; a reference that gives nothing.
     pub async fn keys(
         &self,
         name: &Name,
         contents: &[Digest],
         settings: &Settings,
         secrets: &Secrets,
+        mut known: Keys,
     ) -> Result<Keys, Error> {
-        let mut keys = Keys::new();
-        for path in self.ruling(name).key_paths(contents) {
-            keys.insert(path.to_owned(), self.key(path, settings, secrets).await?);
+        let ruling = self.ruling(name);
+        ruling.check_refused(contents, &self.conditions)?;
+        for path in ruling.key_paths(contents) {
+            if !known.contains_key(path) {
+                known.insert(path.to_owned(), self.key(path, settings, secrets).await?);
+            }
         }
-        Ok(keys)
+        Ok(known)
     }
 
     async fn key(
